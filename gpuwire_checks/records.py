@@ -70,7 +70,8 @@ class Case:
         size_bytes: of the whole array, as asked for; 0 for barrier.
         dtype: torch's name (``float32``); None for barrier, which carries no data.
         device: torch's device type, ``cpu`` or ``cuda``.
-        seconds: time to spend on it, at about which the plan and the deadline are computed.
+        seconds: time to spend on its timed calls, as far as the fewest calls allow.
+        predicted_seconds: what it will take, from which the budget and the deadline are computed.
     """
 
     collective: str
@@ -81,6 +82,7 @@ class Case:
     backend: str
     device: str
     seconds: float = field(default=0.2, compare=False)
+    predicted_seconds: float = field(default=0.5, compare=False)
 
     @property
     def id(self) -> str:
@@ -107,19 +109,21 @@ class Mismatch:
 
     Attributes:
         index: the first wrong element of the rank's output.
+        expected: what that element had to be, as text: it may be a NaN, which JSON cannot carry.
+        got: what it was, likewise.
         count: wrong elements, of ``total``.
     """
 
     rank: int
     index: int
-    expected: float
-    got: float
+    expected: str
+    got: str
     count: int
     total: int
 
     def __str__(self) -> str:
         return (
-            f"rank {self.rank} got {self.got:g} instead of {self.expected:g} at index {self.index}"
+            f"rank {self.rank} got {self.got} instead of {self.expected} at index {self.index}"
             f" ({self.count} of {self.total} elements are wrong)"
         )
 

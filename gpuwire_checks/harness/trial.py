@@ -1,0 +1,77 @@
+"""A case from first attempt to verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpuwire_checks.judge import Rule, judge
+from gpuwire_checks.records import Bound, Case, Measurement, Outcome, Verdict
+
+
+class Measures(Protocol):
+    """Something that measures cases: ranks on this node, or whatever a site's hook gives."""
+
+    software: Mapping[str, str]
+
+    def start(self) -> None:
+        """Begin to get ready, without waiting."""
+
+    def wait_ready(self) -> None:
+        """Wait until cases can be measured; raises MeasurementError when they cannot."""
+
+    def measure(self, case: Case, *, fresh: bool = False) -> Measurement:
+        """One attempt at a case; ``fresh`` makes it independent of the last. Raises MeasurementError."""
+
+    def close(self) -> None:
+        """End what was started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A judged case: what tests hold their expectations to."""
+
+    case: Case | None
+    verdict: Verdict
+    bound: Bound | None = None
+    attempts: tuple[Measurement, ...] = ()
+
+
+def run_trial(case: Case, ranks: Measures, *, bound: Bound | None, rule: Rule, where: str) -> Trial:
+    """Measure until the judge has settled.
+
+    Args:
+        where: the baseline that was looked in, for the message when it has no bound.
+
+    Raises:
+        MeasurementError: the case could not be measured.
+    """
+    attempts: list[Measurement] = []
+    while True:
+        attempts.append(ranks.measure(case, fresh=bool(attempts)))
+        judgement = judge(attempts, bound, rule, where=where)
+        if judgement.settled:
+            return Trial(case=case, verdict=judgement.verdict, bound=bound, attempts=tuple(attempts))
+
+
+def record_trial(case: Case, ranks: Measures, *, attempts: int, rule: Rule, where: str) -> Trial:
+    """Measure a case that has no bound as often as recording one takes.
+
+    Raises:
+        MeasurementError: the case could not be measured.
+    """
+    measured = tuple(ranks.measure(case, fresh=index > 0) for index in range(attempts))
+    verdict = judge(measured, None, rule, where=where).verdict
+    return Trial(case=case, verdict=verdict, attempts=measured)
+
+
+def unmeasured(case: Case, outcome: Outcome, reason: str) -> Trial:
+    """The trial of a case without a figure: ERROR or NOT RUN, and why."""
+    metric = case.metric
+    return Trial(
+        case=case,
+        verdict=Verdict(
+            outcome=outcome, case=case, name=case.id, metric=metric.name, unit=metric.unit, reason=reason
+        ),
+    )

@@ -1,0 +1,157 @@
+"""Pasted text to the lines of one ``nvidia-smi topo -m`` matrix: what a terminal, launcher or forum put around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuwire_checks.topology.readers.matrix_cells import canonical_cell, canonical_label, is_path
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\([A-Z0-9]|\[\d{1,2}m")
+_MARKS = str.maketrans({"\ufeff": None, "`": None, "*": None, "\r": None, "\u2502": "|", "\u00a0": " "})
+_TABLE_RULE = re.compile(r"[-|:+=\s]+")
+_AHEAD = re.compile(r"\s*(?:>+|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S{0,40})(?=\s)")
+_LAUNCHER = re.compile(
+    r"""\s*(
+      \d{1,6}:(?=\s)                                        # srun --label
+    | \[[^\]\s]{0,80}\d,\d{1,6}\]<std(?:out|err)>:          # mpirun --tag-output
+    | \[(?:rank|default)?\d{1,6}\]:                         # torchrun
+    | \([^()]{1,80}\bpid=\d{1,9}[^()]{0,80}\)               # ray
+    | (?!NIC\d|GPU?\d)[A-Za-z][\w.-]{0,62}:(?=\s)           # pdsh, clush
+    )""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_TAIL = re.compile(r"GPU\s*NUMA\s*ID|CPU\s*Affinity|NUMA\s*Affinity", re.IGNORECASE)
+_LEGEND = re.compile(r"\s*(?:NIC\s+)?Legend\b", re.IGNORECASE)
+_NIC_LEGEND = re.compile(r"\s*(NIC\d{1,4})\s*[:=]\s*([\w.-]{1,64})\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line without escapes: its number (from 1), the launcher's label on it, and the rest; cells of a table by tabs."""
+
+    number: int
+    launcher: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The columns: devices, then the affinity columns (``CPU Affinity`` ...) in the order of the text.
+
+    Attributes:
+        unread: words that name neither; the columns after the devices cannot be placed then.
+        renamed: words read as another, as ``("GP0", "GPU0")``.
+    """
+
+    line: Line
+    devices: tuple[str, ...]
+    tails: tuple[str, ...]
+    unread: tuple[str, ...]
+    renamed: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One matrix in a text: its rows by device, and what else stood there.
+
+    Attributes:
+        nic_devices: of each label in the NIC legend (``NIC0``), the line and the device (``mlx5_0``).
+        again: rows of a device that had one already.
+        between: lines among the rows that are none.
+        elsewhere: headers of further matrices, which are not read.
+        ends: True when a legend follows the last row, so that it is not cut by the end of the text.
+    """
+
+    header: Header
+    rows: dict[str, Line]
+    nic_devices: dict[str, tuple[int, str]]
+    again: tuple[Line, ...]
+    between: tuple[Line, ...]
+    elsewhere: tuple[Line, ...]
+    ends: bool
+
+
+def pasted_lines(text: str) -> list[Line]:
+    """The lines that say something, in order."""
+    cleaned = (_clean(number, raw) for number, raw in enumerate(text.split("\n"), start=1) if raw.strip())
+    return [line for line in cleaned if line.text.strip() and not _TABLE_RULE.fullmatch(line.text)]
+
+
+def _clean(number: int, raw: str) -> Line:
+    text = _ESCAPE.sub("", raw.translate(_MARKS)).rstrip()
+    launcher = ""
+    for _ in range(4):
+        if ahead := _AHEAD.match(text):
+            text = text[ahead.end() :]
+        elif label := _LAUNCHER.match(text):
+            launcher, text = launcher + label[1], text[label.end() :]
+        else:
+            break
+    if text.count("|") > 1:
+        inner = text.strip().removeprefix("|").removesuffix("|")
+        text = "\t".join(cell.strip() for cell in inner.split("|")).rstrip()
+    return Line(number, launcher, text)
+
+
+def read_header(line: Line) -> Header | None:
+    """The columns this line names, or None when it is not the header of a matrix."""
+    tails = tuple(" ".join(match.split()).upper() for match in _TAIL.findall(line.text))
+    spaced = re.sub(r"(?<=\d)(?=GPU\d|NIC\d)", " ", _TAIL.sub(" ", line.text))
+    words = spaced.split()
+    labels = [(word, canonical_label(word)) for word in words]
+    count = next((at for at, (_, label) in enumerate(labels) if label is None), len(labels))
+    devices = [label for _, label in labels[:count] if label is not None]
+    if not devices or not devices[0].startswith("GPU") or (len(devices) < 2 and not tails):
+        return None
+    if any(is_path(canonical_cell(word)) for word in words[count:]):
+        return None
+    renamed = tuple((word, label) for word, label in labels if label is not None and word != label)
+    return Header(line, tuple(devices), tails, tuple(words[count:]), renamed)
+
+
+def find_block(lines: list[Line]) -> Block | None:
+    """The first matrix that has a header and rows, None when there is none."""
+    headers = [header for line in lines if (header := read_header(line)) is not None]
+    for at, header in enumerate(headers):
+        mine = [line for line in lines if line.launcher in ("", header.line.launcher)]
+        others = [other.line for other in headers[at + 1 :]]
+        end = next((other.number for other in others if other.launcher in ("", header.line.launcher)), None)
+        after = [line for line in mine if header.line.number < line.number and (end is None or line.number < end)]
+        rows = list(_rows(after, header))
+        if rows:
+            return _block(header, rows, after, tuple(others))
+    return None
+
+
+def _rows(lines: list[Line], header: Header) -> Iterator[tuple[str, Line]]:
+    """The lines that start with a device, or what looks like one, and have a cell after it."""
+    by_name = {device.casefold(): device for device in header.devices}
+    for line in lines:
+        first, *rest = line.text.split() or [""]
+        label = canonical_label(first)
+        if label is not None and any(is_path(canonical_cell(word)) or is_failure(word) for word in rest):
+            yield by_name.get(label.casefold(), label), line
+
+
+def is_failure(word: str) -> bool:
+    """True for what nvidia-smi prints in place of a value: ``ERR!``, or a GPU that is ``lost``."""
+    return word.strip("[].,").upper() in {"ERR!", "LOST"}
+
+
+def _block(header: Header, rows: list[tuple[str, Line]], after: list[Line], others: tuple[Line, ...]) -> Block:
+    legend = next((line.number for line in after if _LEGEND.match(line.text)), None)
+    first: dict[str, Line] = {}
+    again = []
+    for label, line in rows:
+        if first.setdefault(label, line) is not line:
+            again.append(line)
+    last = rows[-1][1].number
+    taken = {line.number for _, line in rows}
+    between = tuple(line for line in after if line.number < last and line.number not in taken)
+    named = {
+        match[1].upper(): (line.number, match[2]) for line in after if (match := _NIC_LEGEND.fullmatch(line.text))
+    }
+    ends = legend is not None and legend > last
+    return Block(header, first, named, tuple(again), between, others, ends)
