@@ -54,6 +54,7 @@ class Nic:
     Attributes:
         kind: ``ethernet``, ``infiniband``, ``roce`` or ``virtual`` (no device behind it).
         rate_bits: bits per second of the link.
+        device: its RDMA device (``mlx5_0``) where ``name`` is a label such as ``NIC0``.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Nic:
     up: bool | Unread
     numa_node: int | Unread
     pci_address: str | Unread = Unread.UNKNOWN
+    device: str | Unread = Unread.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,8 @@ def place_row(text: str, words: list[str], *, own: int, columns: int, tails: int
     """Each cell under its column, anchored at the X of the row's own device.
 
     Args:
+        text: the row as it stands, for its tabs.
+        words: its cells by white space.
         own: the column of the row's own device.
         columns: number of device columns.
         tails: number of affinity columns.

@@ -22,6 +22,9 @@ _LAUNCHER = re.compile(
     )""",
     re.VERBOSE | re.IGNORECASE,
 )
+MAX_HEADERS = 16
+CPU, NUMA, GPU_NUMA = "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"
+_TAILS = {name.replace(" ", "").casefold(): name for name in (CPU, NUMA, GPU_NUMA)}
 _TAIL = re.compile(r"GPU\s*NUMA\s*ID|CPU\s*Affinity|NUMA\s*Affinity", re.IGNORECASE)
 _LEGEND = re.compile(r"\s*(?:NIC\s+)?Legend\b", re.IGNORECASE)
 _NIC_LEGEND = re.compile(r"\s*(NIC\d{1,4})\s*[:=]\s*([\w.-]{1,64})\s*", re.IGNORECASE)
@@ -29,7 +32,7 @@ _NIC_LEGEND = re.compile(r"\s*(NIC\d{1,4})\s*[:=]\s*([\w.-]{1,64})\s*", re.IGNOR
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line without escapes: its number (from 1), the launcher's label on it, and the rest; cells of a table by tabs."""
+    """A line without escapes: its number (from 1), the launcher's label, and the rest, cells of a table by tabs."""
 
     number: int
     launcher: str
@@ -97,7 +100,7 @@ def _clean(number: int, raw: str) -> Line:
 
 def read_header(line: Line) -> Header | None:
     """The columns this line names, or None when it is not the header of a matrix."""
-    tails = tuple(" ".join(match.split()).upper() for match in _TAIL.findall(line.text))
+    tails = tuple(_TAILS["".join(match.split()).casefold()] for match in _TAIL.findall(line.text))
     spaced = re.sub(r"(?<=\d)(?=GPU\d|NIC\d)", " ", _TAIL.sub(" ", line.text))
     words = spaced.split()
     labels = [(word, canonical_label(word)) for word in words]
@@ -111,18 +114,17 @@ def read_header(line: Line) -> Header | None:
     return Header(line, tuple(devices), tails, tuple(words[count:]), renamed)
 
 
-def find_block(lines: list[Line]) -> Block | None:
-    """The first matrix that has a header and rows, None when there is none."""
+def blocks(lines: list[Line]) -> Iterator[Block]:
+    """Each matrix that has a header and rows, ``topo -p2p`` tables among them, within the first ``MAX_HEADERS``."""
     headers = [header for line in lines if (header := read_header(line)) is not None]
-    for at, header in enumerate(headers):
+    for at, header in enumerate(headers[:MAX_HEADERS]):
         mine = [line for line in lines if line.launcher in ("", header.line.launcher)]
         others = [other.line for other in headers[at + 1 :]]
         end = next((other.number for other in others if other.launcher in ("", header.line.launcher)), None)
         after = [line for line in mine if header.line.number < line.number and (end is None or line.number < end)]
         rows = list(_rows(after, header))
         if rows:
-            return _block(header, rows, after, tuple(others))
-    return None
+            yield _block(header, rows, after, tuple(others))
 
 
 def _rows(lines: list[Line], header: Header) -> Iterator[tuple[str, Line]]:
@@ -131,7 +133,9 @@ def _rows(lines: list[Line], header: Header) -> Iterator[tuple[str, Line]]:
     for line in lines:
         first, *rest = line.text.split() or [""]
         label = canonical_label(first)
-        if label is not None and any(is_path(canonical_cell(word)) or is_failure(word) for word in rest):
+        if label is None or not (label.casefold() in by_name or label.startswith(("GPU", "NIC"))):
+            continue
+        if any(is_path(canonical_cell(word)) or is_failure(word) for word in rest):
             yield by_name.get(label.casefold(), label), line
 
 
@@ -150,8 +154,6 @@ def _block(header: Header, rows: list[tuple[str, Line]], after: list[Line], othe
     last = rows[-1][1].number
     taken = {line.number for _, line in rows}
     between = tuple(line for line in after if line.number < last and line.number not in taken)
-    named = {
-        match[1].upper(): (line.number, match[2]) for line in after if (match := _NIC_LEGEND.fullmatch(line.text))
-    }
+    named = {match[1].upper(): (line.number, match[2]) for line in after if (match := _NIC_LEGEND.fullmatch(line.text))}
     ends = legend is not None and legend > last
     return Block(header, first, named, tuple(again), between, others, ends)

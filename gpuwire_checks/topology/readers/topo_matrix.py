@@ -1,0 +1,149 @@
+"""``nvidia-smi topo -m``, as people paste it, to a ``NodeTopology``."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from gpuwire_checks.errors import TopologyError
+from gpuwire_checks.topology.model import Doubt, Gpu, Nic, NodeTopology, PairPath, Software, Unread
+from gpuwire_checks.topology.readers.matrix_cells import cell_words, is_affinity
+from gpuwire_checks.topology.readers.matrix_doubts import all_doubts, pair_paths
+from gpuwire_checks.topology.readers.matrix_lines import CPU, NUMA, Block, blocks, pasted_lines
+from gpuwire_checks.topology.readers.matrix_rows import Row, read_rows, states_paths
+
+MAX_TEXT = 1 << 20
+"""Characters. The matrix of the largest node sold has under 10 thousand."""
+MAX_LINES = 20_000
+MAX_DEVICES = 512
+MAX_DOUBTS = 200
+
+
+def looks_like_topo_matrix(text: str) -> bool:
+    """True when there is a header of GPUs with a row of path classes under it; ``topo -p2p`` has the same header."""
+    start = "\n".join(text[:MAX_TEXT].split("\n", MAX_LINES)[:MAX_LINES])
+    return any(_is_matrix(block) for block in blocks(pasted_lines(start)))
+
+
+def read_topo_matrix(text: str, *, source: str) -> NodeTopology:
+    """The GPUs, NICs and paths that a matrix surely states; ``doubts`` has the rest, line by line.
+
+    A cell and its mirror must agree; where one is missing the other counts. ``N/A`` is *not supported*; an affinity
+    that spans NUMA nodes is *unknown*.
+
+    Raises:
+        TopologyError: no matrix, none of its cells can be placed, or it is larger than any node.
+    """
+    _refuse_oversized(text, source=source)
+    found = list(blocks(pasted_lines(text)))
+    if not found:
+        raise TopologyError(
+            f"{source}:1: no `nvidia-smi topo -m` matrix: a header such as 'GPU0 GPU1 CPU Affinity' and, under it, "
+            "a row per device; paste both"
+        )
+    block = next(filter(_is_matrix, found), found[0])
+    _refuse_header(block, source=source)
+    rows = read_rows(block)
+    if not states_paths(rows, block):
+        raise TopologyError(_no_paths(block, rows, source=source))
+    paths = tuple(pair_paths(block.header.devices, rows))
+    doubts = list(islice(all_doubts(block, rows, paths), MAX_DOUBTS + 1))
+    if len(doubts) > MAX_DOUBTS:
+        doubts[MAX_DOUBTS] = Doubt(line=None, text=f"more than {MAX_DOUBTS} doubtful lines; the others are not listed")
+    return _node(block, rows, paths, tuple(doubts), source=source)
+
+
+def _is_matrix(block: Block) -> bool:
+    return len(block.header.devices) <= MAX_DEVICES and states_paths(read_rows(block), block)
+
+
+def _refuse_oversized(text: str, *, source: str) -> None:
+    if len(text) > MAX_TEXT or text.count("\n") > MAX_LINES:
+        raise TopologyError(
+            f"{source}:1: {len(text)} characters in {text.count(chr(10)) + 1} lines; a matrix has at most {MAX_TEXT} "
+            f"in {MAX_LINES}: paste only the output of `nvidia-smi topo -m`"
+        )
+
+
+def _refuse_header(block: Block, *, source: str) -> None:
+    devices = block.header.devices
+    where = f"{source}:{block.header.line.number}"
+    if len(devices) > MAX_DEVICES:
+        raise TopologyError(f"{where}: the header names {len(devices)} devices; at most {MAX_DEVICES} are read")
+    twice = sorted({device for device in devices if devices.count(device) > 1})
+    if twice:
+        raise TopologyError(f"{where}: the header names {', '.join(twice[:5])} twice: no cell can be placed under it")
+
+
+def _no_paths(block: Block, rows: dict[str, Row], *, source: str) -> str:
+    words = (word for line in block.rows.values() for word in cell_words(line.text)[0])
+    found = sorted({word[:20] for word in words if word != "X" and not is_affinity(word)})
+    reasons = next((row.doubts for row in rows.values() if row.doubts), ())
+    return (
+        f"{source}:{block.header.line.number}: no cell under this header can be placed as a path class (NV#, PIX, PXB, "
+        f"PHB, NODE, SYS); found {', '.join(map(repr, found[:5])) or 'none'}; {'; '.join(reasons[:2])}; "
+        "`nvidia-smi topo -p2p` prints such a table too: paste `nvidia-smi topo -m`"
+    )
+
+
+def _node(
+    block: Block, rows: dict[str, Row], paths: tuple[PairPath, ...], doubts: tuple[Doubt, ...], *, source: str
+) -> NodeTopology:
+    devices = block.header.devices
+    unknown = Unread.UNKNOWN
+    return NodeTopology(
+        source=source,
+        hostname=unknown,
+        cpu=unknown,
+        memory_bytes=unknown,
+        numa=(),
+        virtualised=unknown,
+        nics=tuple(_nic(device, rows.get(device), block) for device in devices if not device.startswith("GPU")),
+        gpus=tuple(_gpu(device, rows.get(device)) for device in devices if device.startswith("GPU")),
+        paths=paths,
+        software=Software(kernel=unknown, python=unknown, torch=unknown, driver=unknown, cuda=unknown, nccl=unknown),
+        doubts=doubts,
+    )
+
+
+def _gpu(device: str, row: Row | None) -> Gpu:
+    unknown = Unread.UNKNOWN
+    return Gpu(
+        index=int(device.removeprefix("GPU")),
+        vendor="nvidia",
+        model=unknown,
+        memory_bytes=unknown,
+        pci_address=unknown,
+        pcie_generation=unknown,
+        pcie_width=unknown,
+        max_pcie_generation=unknown,
+        max_pcie_width=unknown,
+        numa_node=_numa_node(row),
+        cpu_affinity=_cpu_affinity(row),
+    )
+
+
+def _nic(device: str, row: Row | None, block: Block) -> Nic:
+    """A NIC under the matrix's name for it; a column named by device (``mlx5_0``) is its own legend."""
+    _, named = block.nic_devices.get(device, (0, None))
+    return Nic(
+        name=device,
+        kind="unknown",
+        rate_bits=Unread.UNKNOWN,
+        up=Unread.UNKNOWN,
+        numa_node=_numa_node(row),
+        device=named or (Unread.UNKNOWN if device.startswith("NIC") else device),
+    )
+
+
+def _numa_node(row: Row | None) -> int | Unread:
+    word = row.tails.get(NUMA, "") if row else ""
+    if word == "N/A":
+        return Unread.NOT_SUPPORTED
+    return int(word) if word.isdigit() and len(word) <= 4 else Unread.UNKNOWN
+
+
+def _cpu_affinity(row: Row | None) -> str | Unread:
+    word = row.tails.get(CPU, "") if row else ""
+    if word == "N/A":
+        return Unread.NOT_SUPPORTED
+    return word if is_affinity(word) else Unread.UNKNOWN
