@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 
-_PATH = r"SYS|NODE|PHB|PXB|PIX|NV[1-9]\d{0,2}"
+_PATH = r"SYS|NODE|PHB|PXB|PIX|NV[1-9][0-9]{0,2}"
 _IS_PATH = re.compile(rf"X|{_PATH}")
 _FUSED = re.compile(rf"(?:(?:X|{_PATH})){{2,}}")
-_IS_AFFINITY = re.compile(r"N/A|\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
-_GPU = re.compile(r"GPU?(\d{1,4})", re.IGNORECASE)
-_NIC = re.compile(r"NIC\d{1,4}", re.IGNORECASE)
-_NIC_DEVICE = re.compile(r"(?=\w*\d)[a-z][a-z0-9]*[\w.-]*")
+_IS_AFFINITY = re.compile(r"N/A|[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*")
+_IS_NODE = re.compile(r"[0-9]{1,4}")
+_GPU = re.compile(r"GPU?([0-9]{1,4})", re.IGNORECASE)
+_NIC = re.compile(r"NIC[0-9]{1,4}", re.IGNORECASE)
+_NIC_DEVICE = re.compile(r"(?=\w*[0-9])[a-z][\w.-]{0,62}", re.ASCII)
 _PHRASE = re.compile(r"GPU is lost|Unknown Error|Not Supported", re.IGNORECASE)
 # Drivers before 384 call the path between sockets SOC: "traversing PCIe as well as the SMP link between CPU sockets".
 _OLD_NAMES = {"SOC": "SYS"}
@@ -25,6 +27,11 @@ def is_path(word: str) -> bool:
 def is_affinity(word: str) -> bool:
     """True for a list of numbers (``0-23,48-71``) or ``N/A``: never a path."""
     return _IS_AFFINITY.fullmatch(word) is not None
+
+
+def is_numa_node(word: str) -> bool:
+    """True for one number: ``0-1`` names several nodes, and is none."""
+    return _IS_NODE.fullmatch(word) is not None
 
 
 def canonical_label(word: str) -> str | None:
@@ -47,7 +54,7 @@ def canonical_cell(word: str) -> str:
 def cell_words(text: str) -> tuple[list[str], list[tuple[str, str]]]:
     """The cells of a row without its label, and those read otherwise than they stand: ``("NV1.", "NV1")``."""
     joined = _PHRASE.sub(lambda match: match[0].replace(" ", "_"), text)
-    joined = re.sub(r"(?<=\d),[ \t]+(?=\d)", ",", joined)
+    joined = re.sub(r"(?<=[0-9]),[ \t]+(?=[0-9])", ",", joined)
     words: list[str] = []
     renamed = []
     for word in joined.split()[1:]:
@@ -79,15 +86,19 @@ def place_row(text: str, words: list[str], *, own: int, columns: int, tails: int
         tails: number of affinity columns.
         cut: the text may end within this row.
     """
-    matrix = words[:columns]
-    counted = len(words) == columns + tails or not any(is_affinity(word) for word in matrix)
-    if counted and len(matrix) == columns and _crosses(matrix) == [own]:
-        rest = tuple(words[columns:])
+    matrix, rest = words[:columns], tuple(words[columns:])
+    counted = len(words) == columns + tails and not any(map(is_path, rest))
+    if (counted or _width(words) == columns) and _crosses(matrix) == [own]:
         if cut and tails and not rest and not _is_whole(matrix[-1]):
             return Placed((*matrix[:-1], None), (), "is cut at the end of its last cell")
         return Placed(tuple(matrix), rest)
     by_tab = _place_by_tab(text, own=own, columns=columns)
-    return by_tab or _place_short(words, own=own, columns=columns, cut=cut)
+    return by_tab or _place_around_cross(words, own=own, columns=columns, cut=cut)
+
+
+def _width(words: list[str]) -> int:
+    """Cells before the affinities."""
+    return next((at for at, word in enumerate(words) if is_affinity(word)), len(words))
 
 
 def _crosses(cells: list[str]) -> list[int]:
@@ -110,19 +121,19 @@ def _place_by_tab(text: str, *, own: int, columns: int) -> Placed | None:
     return Placed(tuple(cell or None for cell in cells), rest, f"has {empty} empty cell{'s'[: empty > 1]}")
 
 
-def _place_short(words: list[str], *, own: int, columns: int, cut: bool) -> Placed:
-    """The cells that the X, or the start of a cut row, fix; a hole leaves those on its side of the X unknown."""
-    width = next((at for at, word in enumerate(words) if is_affinity(word)), len(words))
+def _place_around_cross(words: list[str], *, own: int, columns: int, cut: bool) -> Placed:
+    """The cells that the X, or the start of a cut row, fix; those on a side with one too few or many stay unknown."""
+    width = _width(words)
     cells, rest = words[:width], tuple(words[width:])
     nothing: list[str | None] = [None] * columns
     crosses = _crosses(cells)
-    if len(cells) < columns and not rest and cut and crosses in ([own], []) and (crosses or len(cells) <= own):
-        sure = cells if cells and _is_whole(cells[-1]) else cells[:-1]
+    if cut and not rest and width < columns and (crosses == [own] or (not crosses and width <= own)):
+        sure = list(takewhile(is_path, cells if cells and _is_whole(cells[-1]) else cells[:-1]))
         return Placed((*sure, *nothing[len(sure) :]), (), f"is cut after {len(sure)} of {columns} cells")
-    found = f"has {len(cells)} cells for {columns} columns"
-    if len(cells) < columns and crosses == [own]:
+    found = f"has {width} cells for {columns} columns"
+    if width != columns and crosses == [own]:
         return Placed((*cells[: own + 1], *nothing[own + 1 :]), rest, f"{found}: those right of its X are not used")
-    if len(cells) < columns and rest and len(crosses) == 1 and len(cells) - crosses[0] == columns - own:
+    if width != columns and rest and len(crosses) == 1 and width - crosses[0] == columns - own:
         return Placed((*nothing[:own], *cells[crosses[0] :]), rest, f"{found}: those left of its X are not used")
     where = f"its X in column {crosses[0] + 1}, not {own + 1}" if len(crosses) == 1 else f"{len(crosses)} X"
     return Placed(tuple(nothing), rest, f"{found} and {where}: the row is not used")

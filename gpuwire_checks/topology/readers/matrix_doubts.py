@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from gpuwire_checks.topology.model import Doubt, PairPath
-from gpuwire_checks.topology.readers.matrix_cells import is_affinity
+from gpuwire_checks.topology.readers.matrix_cells import is_affinity, is_numa_node
 from gpuwire_checks.topology.readers.matrix_lines import NUMA, Block
 from gpuwire_checks.topology.readers.matrix_rows import Row, renaming
 
@@ -75,13 +75,13 @@ def _affinity_doubts(rows: dict[str, Row]) -> Iterator[Doubt]:
     spans: dict[str, list[str]] = {}
     for device, row in rows.items():
         for name, word in row.tails.items():
-            if not is_affinity(word) or (name == NUMA and word.isdigit() and len(word) > 4):
+            if not is_affinity(word):
                 yield Doubt(line=row.line, text=f"row {device}: {name} '{word[:20]}' is no list of numbers")
-            elif name == NUMA and word != "N/A" and not word.isdigit():
+            elif name == NUMA and word != "N/A" and not is_numa_node(word):
                 spans.setdefault(word, []).append(device)
     for word, devices in spans.items():
         names = ", ".join(devices)
-        text = f"{NUMA} '{word[:40]}' of {names} spans nodes: not pinned to one, as is usual in a virtual machine"
+        text = f"{NUMA} '{word[:40]}' of {names} is not one node: not pinned to one, as is usual in a virtual machine"
         yield Doubt(line=rows[devices[0]].line, text=text)
 
 

@@ -23,11 +23,13 @@ _LAUNCHER = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 MAX_HEADERS = 16
+MAX_LINE = 16_384
+"""Characters. A row of 512 devices and a CPU affinity that lists every CPU has under 8 thousand."""
 CPU, NUMA, GPU_NUMA = "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"
 _TAILS = {name.replace(" ", "").casefold(): name for name in (CPU, NUMA, GPU_NUMA)}
 _TAIL = re.compile(r"GPU\s*NUMA\s*ID|CPU\s*Affinity|NUMA\s*Affinity", re.IGNORECASE)
 _LEGEND = re.compile(r"\s*(?:NIC\s+)?Legend\b", re.IGNORECASE)
-_NIC_LEGEND = re.compile(r"\s*(NIC\d{1,4})\s*[:=]\s*([\w.-]{1,64})\s*", re.IGNORECASE)
+_NIC_LEGEND = re.compile(r"\s*(NIC[0-9]{1,4})\s*[:=]\s*([\w.-]{1,64})\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,12 @@ class Block:
 
 
 def pasted_lines(text: str) -> list[Line]:
-    """The lines that say something, in order."""
-    cleaned = (_clean(number, raw) for number, raw in enumerate(text.split("\n"), start=1) if raw.strip())
+    """The lines that say something and are no longer than a row can be, in order."""
+    cleaned = (
+        _clean(number, raw)
+        for number, raw in enumerate(text.split("\n"), start=1)
+        if raw.strip() and len(raw) <= MAX_LINE
+    )
     return [line for line in cleaned if line.text.strip() and not _TABLE_RULE.fullmatch(line.text)]
 
 

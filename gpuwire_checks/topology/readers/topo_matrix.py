@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from gpuwire_checks.errors import TopologyError
 from gpuwire_checks.topology.model import Doubt, Gpu, Nic, NodeTopology, PairPath, Software, Unread
-from gpuwire_checks.topology.readers.matrix_cells import cell_words, is_affinity
+from gpuwire_checks.topology.readers.matrix_cells import cell_words, is_affinity, is_numa_node
 from gpuwire_checks.topology.readers.matrix_doubts import all_doubts, pair_paths
 from gpuwire_checks.topology.readers.matrix_lines import CPU, NUMA, Block, blocks, pasted_lines
 from gpuwire_checks.topology.readers.matrix_rows import Row, read_rows, states_paths
@@ -21,7 +23,7 @@ MAX_DOUBTS = 200
 def looks_like_topo_matrix(text: str) -> bool:
     """True when there is a header of GPUs with a row of path classes under it; ``topo -p2p`` has the same header."""
     start = "\n".join(text[:MAX_TEXT].split("\n", MAX_LINES)[:MAX_LINES])
-    return any(_is_matrix(block) for block in blocks(pasted_lines(start)))
+    return any(states_paths(rows, block) for block, rows in _readable(blocks(pasted_lines(start))))
 
 
 def read_topo_matrix(text: str, *, source: str) -> NodeTopology:
@@ -40,11 +42,10 @@ def read_topo_matrix(text: str, *, source: str) -> NodeTopology:
             f"{source}:1: no `nvidia-smi topo -m` matrix: a header such as 'GPU0 GPU1 CPU Affinity' and, under it, "
             "a row per device; paste both"
         )
-    block = next(filter(_is_matrix, found), found[0])
-    _refuse_header(block, source=source)
-    rows = read_rows(block)
-    if not states_paths(rows, block):
-        raise TopologyError(_no_paths(block, rows, source=source))
+    chosen = next((pair for pair in _readable(found) if states_paths(pair[1], pair[0])), None)
+    if chosen is None:
+        raise TopologyError(_no_paths(found[0], source=source))
+    block, rows = chosen
     paths = tuple(pair_paths(block.header.devices, rows))
     doubts = list(islice(all_doubts(block, rows, paths), MAX_DOUBTS + 1))
     if len(doubts) > MAX_DOUBTS:
@@ -52,8 +53,8 @@ def read_topo_matrix(text: str, *, source: str) -> NodeTopology:
     return _node(block, rows, paths, tuple(doubts), source=source)
 
 
-def _is_matrix(block: Block) -> bool:
-    return len(block.header.devices) <= MAX_DEVICES and states_paths(read_rows(block), block)
+def _readable(found: Iterable[Block]) -> Iterator[tuple[Block, dict[str, Row]]]:
+    return ((block, read_rows(block)) for block in found if _header_fault(block) is None)
 
 
 def _refuse_oversized(text: str, *, source: str) -> None:
@@ -64,24 +65,27 @@ def _refuse_oversized(text: str, *, source: str) -> None:
         )
 
 
-def _refuse_header(block: Block, *, source: str) -> None:
+def _header_fault(block: Block) -> str | None:
     devices = block.header.devices
-    where = f"{source}:{block.header.line.number}"
     if len(devices) > MAX_DEVICES:
-        raise TopologyError(f"{where}: the header names {len(devices)} devices; at most {MAX_DEVICES} are read")
-    twice = sorted({device for device in devices if devices.count(device) > 1})
-    if twice:
-        raise TopologyError(f"{where}: the header names {', '.join(twice[:5])} twice: no cell can be placed under it")
+        return f"the header names {len(devices)} devices; at most {MAX_DEVICES} are read"
+    if len(set(devices)) < len(devices):
+        twice = sorted(device for device, count in Counter(devices).items() if count > 1)
+        return f"the header names {', '.join(twice[:5])} twice: no cell can be placed under it"
+    return None
 
 
-def _no_paths(block: Block, rows: dict[str, Row], *, source: str) -> str:
+def _no_paths(block: Block, *, source: str) -> str:
+    where = f"{source}:{block.header.line.number}"
+    if fault := _header_fault(block):
+        return f"{where}: {fault}"
     words = (word for line in block.rows.values() for word in cell_words(line.text)[0])
     found = sorted({word[:20] for word in words if word != "X" and not is_affinity(word)})
-    reasons = next((row.doubts for row in rows.values() if row.doubts), ())
+    reasons = next((row.doubts for row in read_rows(block).values() if row.doubts), ("",))
     return (
-        f"{source}:{block.header.line.number}: no cell under this header can be placed as a path class (NV#, PIX, PXB, "
-        f"PHB, NODE, SYS); found {', '.join(map(repr, found[:5])) or 'none'}; {'; '.join(reasons[:2])}; "
-        "`nvidia-smi topo -p2p` prints such a table too: paste `nvidia-smi topo -m`"
+        f"{where}: no cell under this header can be placed as a path class (NV#, PIX, PXB, PHB, NODE, SYS); found "
+        f"{', '.join(map(repr, found[:5])) or 'none'}; {reasons[0]}; `nvidia-smi topo -p2p` prints such a table too: "
+        "paste `nvidia-smi topo -m`"
     )
 
 
@@ -139,7 +143,7 @@ def _numa_node(row: Row | None) -> int | Unread:
     word = row.tails.get(NUMA, "") if row else ""
     if word == "N/A":
         return Unread.NOT_SUPPORTED
-    return int(word) if word.isdigit() and len(word) <= 4 else Unread.UNKNOWN
+    return int(word) if is_numa_node(word) else Unread.UNKNOWN
 
 
 def _cpu_affinity(row: Row | None) -> str | Unread:
