@@ -75,3 +75,18 @@ def unmeasured(case: Case, outcome: Outcome, reason: str) -> Trial:
             outcome=outcome, case=case, name=case.id, metric=metric.name, unit=metric.unit, reason=reason
         ),
     )
+
+
+def not_reached(name: str) -> Trial:
+    """The trial of a planned test that the session ended before."""
+    return Trial(
+        case=None,
+        verdict=Verdict(
+            outcome=Outcome.NOT_RUN,
+            case=None,
+            name=name.partition("[")[2].rstrip("]") or name,
+            metric="",
+            unit="",
+            reason="the session ended before it",
+        ),
+    )

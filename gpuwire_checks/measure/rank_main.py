@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from gpuwire_checks.measure.protocol import Channel
 
 if TYPE_CHECKING:
-    from gpuwire_checks.measure.jobs import RankState
+    from gpuwire_checks.measure.case_run import RankState
 
 _PR_SET_PDEATHSIG = 1
 
@@ -69,6 +69,7 @@ def _join(settings: dict[str, Any], rank: int) -> tuple[RankState, dict[str, str
 
     from gpuwire_checks.measure import jobs  # noqa: PLC0415
     from gpuwire_checks.measure.buffers import Arena  # noqa: PLC0415
+    from gpuwire_checks.measure.case_run import RankState  # noqa: PLC0415
     from gpuwire_checks.measure.timing import clock_for  # noqa: PLC0415
 
     if not dist.is_backend_available(settings["backend"]):
@@ -87,7 +88,7 @@ def _join(settings: dict[str, Any], rank: int) -> tuple[RankState, dict[str, str
         is_master=rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
         timeout=timeout,
     )
-    state = jobs.RankState(
+    state = RankState(
         rank=rank,
         world_size=world_size,
         backend=settings["backend"],

@@ -1,0 +1,127 @@
+"""Record a baseline: measure every planned case several times over, and write the bounds that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from gpuwire_checks import __version__
+from gpuwire_checks.baseline.record import summarise
+from gpuwire_checks.baseline.store import Baseline, merge_new, save_baseline
+from gpuwire_checks.errors import MeasurementError
+from gpuwire_checks.harness.node import Node
+from gpuwire_checks.harness.trial import Measures
+from gpuwire_checks.records import Case, Measurement
+from gpuwire_checks.topology.model import Unread
+
+
+def measure_passes(
+    cases: Sequence[Case], ranks: Measures, *, passes: int, show: Callable[[int, Case, Measurement], None]
+) -> list[tuple[Measurement, ...]]:
+    """All attempts at every case, one pass over the cases after the other.
+
+    Passes keep the attempts at one case apart in time, so that their spread has in it what a node does within minutes;
+    each pass has a process group of its own.
+
+    Args:
+        show: called with the pass (from 0), the case and its measurement as each comes.
+
+    Raises:
+        MeasurementError: a case could not be measured, or its result was wrong: such a node is no baseline.
+    """
+    attempts: dict[Case, list[Measurement]] = {case: [] for case in cases}
+    for index in range(passes):
+        for case in cases:
+            measurement = ranks.measure(case, fresh=index > 0 and case is cases[0])
+            if measurement.mismatches:
+                raise MeasurementError(f"{case.id} is WRONG, nothing is recorded: {measurement.mismatches[0]}")
+            attempts[case].append(measurement)
+            show(index, case, measurement)
+    return [tuple(attempts[case]) for case in cases]
+
+
+def save_recorded(
+    node: Node, measured: Sequence[Sequence[Measurement]], *, software: Mapping[str, str], replace_bounds: bool = False
+) -> Path:
+    """Add recorded bounds to the site's baseline of this node; returns the file.
+
+    Args:
+        measured: the attempts at each case.
+        software: versions as the ranks see them.
+        replace_bounds: start anew instead of keeping the bounds that are there.
+
+    Raises:
+        BaselineError: the file cannot be written; says what to do.
+    """
+    entries = [summarise(attempts) for attempts in measured]
+    new = Baseline(
+        name=node.fingerprint.sku,
+        path=node.settings.site,
+        sku=node.fingerprint.sku,
+        exact=node.fingerprint.exact,
+        facts=dict(node.facts),
+        recorded_at=datetime.now(timezone.utc),
+        gpuwire=__version__,
+        tier=node.plan.tier,
+        hosts=1,
+        software=known_software(node, software),
+        entries=(),
+    )
+    there = node.match.baseline
+    start = new if there is None or replace_bounds else replace(there, recorded_at=new.recorded_at)
+    return save_baseline(node.settings.site, merge_new(start, entries))
+
+
+def known_software(node: Node, software: Mapping[str, str]) -> dict[str, str | None]:
+    """Versions behind a figure: what was discovered on the node, and over it what the ranks saw."""
+    found = node.topology.software
+    discovered = {
+        name: getattr(found, name) for name in ("kernel", "driver", "cuda", "nccl", "torch", "python")
+    }
+    versions = {name: value.value if isinstance(value, Unread) else value for name, value in discovered.items()}
+    return {**versions, **{name: value for name, value in software.items() if name in versions}}
+
+
+def record_baseline(
+    settings: Settings, *, attempts: int | None, only_missing: bool, echo: Callable[[str], object]
+) -> Path | None:
+    """``gpuwire baseline record``: measure the plan of this node and write its bounds; returns the file.
+
+    Raises:
+        GpuwireError: the node could not be measured, or the baseline not be written. Nothing half measured is kept.
+    """
+    node = survey(settings)
+    site = node.match.baseline if node.match.baseline and node.match.baseline.path.is_relative_to(settings.site) else None
+    cases = [case for case in node.plan.cases if not (only_missing and site and site.bound_for(case))]
+    if not cases:
+        echo(f"gpuwire: {site.path if site else settings.site} has a bound for every planned case; nothing to record")
+        return None
+    passes = attempts or node.policy.attempts.record
+    folder, lock = new_run_folder(settings.run_dir), NodeLock()
+    lock.acquire(run=str(folder))
+    ranks = Ranks(pool_spec(node), folder=folder, deadlines=Deadlines(), fault=node.fault)
+    try:
+        seconds = passes * sum(case.predicted_seconds for case in cases)
+        echo(f"gpuwire: recording {len(cases)} cases of {node.fingerprint.sku}, {passes} passes, about {seconds:.0f} s")
+        measured = measure_passes(cases, ranks, passes=passes, show=_show(echo, total=len(cases)))
+        path = save_recorded(node, measured, software=ranks.software, replace_bounds=not only_missing)
+    finally:
+        ranks.close()
+        lock.release()
+    echo(f"gpuwire: recorded {len(measured)} bounds in {path}; from now on this node is held to them")
+    return path
+
+
+def _show(echo: Callable[[str], object], *, total: int) -> Callable[[int, Case, Measurement], None]:
+    """A line after each pass, so that a log shows progress without a line a measurement."""
+    done = 0
+
+    def show(index: int, case: Case, measurement: Measurement) -> None:
+        nonlocal done
+        done += 1
+        if done % total == 0:
+            echo(f"gpuwire: pass {index + 1} done; {case.id} at {format_value(measurement.value, case.metric.unit)}")
+
+    return show

@@ -1,0 +1,208 @@
+"""One run on this node: the folder, the document, the ranks and the clock of the budget."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from gpuwire_checks import __version__
+from gpuwire_checks.errors import BaselineError, ConfigError, MeasurementError
+from gpuwire_checks.harness.node import Node
+from gpuwire_checks.harness.recording import save_recorded
+from gpuwire_checks.harness.trial import Measures, Trial, not_reached, record_trial, run_trial, unmeasured
+from gpuwire_checks.judge import Rule
+from gpuwire_checks.records import Case, Measurement, Outcome
+from gpuwire_checks.report.document import BaselineHead, Ending, Result, RunDocument, RunHead, allowed_environment
+from gpuwire_checks.report.status import ExitStatus, exit_status
+
+
+class Run:
+    """Measures cases one after the other and keeps everything that came of them."""
+
+    def __init__(self, node: Node, *, planned: Sequence[str], labels: Mapping[str, str], folder: Path) -> None:
+        """Start the run document.
+
+        Args:
+            planned: node ids of the tests that are to give a result.
+
+        Raises:
+            ConfigError: the folder cannot be written to.
+        """
+        self.node = node
+        self.folder = folder
+        self.results: dict[str, Result] = {}
+        self._planned = tuple(planned)
+        self._to_record: list[tuple[Measurement, ...]] = []
+        self._closing: list[str] = []
+        self._start = time.monotonic()
+        self._ranks: Measures | None = None
+        self.document = RunDocument.start(folder, _head(node, self._planned, labels, folder))
+
+    @property
+    def planned(self) -> int:
+        """Tests that are to give a result."""
+        return len(self._planned)
+
+    def use(self, ranks: Measures) -> None:
+        """Start what measures; the first measurement waits for it."""
+        self._ranks = ranks
+        ranks.start()
+
+    def close_ranks(self) -> None:
+        """End what measures. Safe to call again."""
+        if self._ranks is not None:
+            self._ranks.close()
+
+    def try_case(self, case: Case) -> Trial:
+        """Measure and judge a case; what went wrong is in the verdict, never raised."""
+        assert self._ranks is not None
+        too_late = self._too_late_for(case)
+        if too_late is not None:
+            return unmeasured(case, Outcome.NOT_RUN, too_late)
+        node = self.node
+        bound = node.match.baseline.bound_for(case) if node.match.baseline else None
+        rule = self._rule(case)
+        try:
+            if bound is None and node.settings.missing == "record":
+                trial = record_trial(
+                    case, self._ranks, attempts=node.policy.attempts.record, rule=rule, where=node.where
+                )
+                if trial.verdict.outcome is Outcome.NO_BASELINE:
+                    self._to_record.append(trial.attempts)
+                return trial
+            return run_trial(case, self._ranks, bound=bound, rule=rule, where=node.where)
+        except MeasurementError as error:
+            return unmeasured(case, Outcome.ERROR, str(error))
+
+    def keep(self, nodeid: str, trial: Trial, *, seconds: float) -> Result:
+        """Write a trial into the run document."""
+        result = Result(
+            nodeid=nodeid, verdict=trial.verdict, bound=trial.bound, attempts=trial.attempts, seconds=seconds
+        )
+        self.results[nodeid] = result
+        self.document.append(result)
+        return result
+
+    def finish(self, *, ended_by: int | None, other_failures: int) -> int:
+        """End the ranks, account for what was not reached, save what was recorded; returns the exit status.
+
+        Args:
+            ended_by: pytest's own exit status where that says more than the verdicts, such as an interruption.
+            other_failures: failed tests that gave no result of ours.
+        """
+        self.close_ranks()
+        for nodeid in self._planned:
+            if nodeid not in self.results:
+                self.keep(nodeid, not_reached(nodeid), seconds=0.0)
+        self._save_recorded()
+        outcomes = [result.verdict.outcome for result in self.results.values()]
+        status = self._status(outcomes) if not other_failures else ExitStatus.FAULT
+        if ended_by is not None:
+            status = ended_by
+        self.document.finish(
+            Ending(
+                finished_at=_now(),
+                exit_status=int(status),
+                counts=dict(Counter(outcome.value for outcome in outcomes)),
+                seconds=time.monotonic() - self._start,
+            )
+        )
+        return int(status)
+
+    def closing_lines(self) -> list[str]:
+        """What the summary ends with: what was recorded, what could not be written, where everything is."""
+        lines = list(self._closing)
+        if self.document.trouble:
+            lines.append(f"run.json is not complete: {self.document.trouble}")
+        return [*lines, f"run folder: {self.folder}"]
+
+    def _status(self, outcomes: Sequence[Outcome]) -> int:
+        status = exit_status(outcomes, missing=self.node.settings.missing)
+        if status == 0 and self.document.trouble:
+            return ExitStatus.NOT_MEASURED  # it was, but what was measured could not be kept
+        return status
+
+    def _rule(self, case: Case) -> Rule:
+        policy = self.node.policy
+        return Rule(
+            min_effect=policy.min_effect(case).fraction,
+            level=policy.level(self.planned),
+            max_attempts=policy.attempts.confirm,
+        )
+
+    def _too_late_for(self, case: Case) -> str | None:
+        budget = self.node.settings.budget_seconds
+        if budget is None:
+            return None
+        left = max(0.0, budget - (time.monotonic() - self._start))
+        if left >= case.predicted_seconds:
+            return None
+        return f"{left:.1f} s are left of the budget of {budget:g} s, and this takes about {case.predicted_seconds:.1f} s"
+
+    def _save_recorded(self) -> None:
+        if not self._to_record:
+            return
+        software = self._ranks.software if self._ranks else {}
+        try:
+            path = save_recorded(self.node, self._to_record, software=software)
+        except BaselineError as error:
+            self._closing.append(f"nothing was recorded: {error}")
+        else:
+            self._closing.append(
+                f"recorded {len(self._to_record)} bounds in {path}; from now on this node is held to them"
+            )
+
+
+def new_run_folder(parent: Path) -> Path:
+    """A new folder for a run, named by its time and host.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
+    folder = parent / f"{stamp}-{socket.gethostname()}-{secrets.token_hex(2)}"
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot make the run folder {folder}: {error.strerror}; choose another place with --gpuwire-run-dir"
+        ) from error
+    return folder
+
+
+def _head(node: Node, planned: Sequence[str], labels: Mapping[str, str], folder: Path) -> RunHead:
+    baseline = node.match.baseline
+    return RunHead(
+        gpuwire=__version__,
+        run_id=folder.name,
+        started_at=_now(),
+        command=tuple(sys.argv),
+        options=dict(node.settings.given),
+        labels=dict(labels),
+        fault=str(node.fault) if node.fault else None,
+        host=socket.gethostname(),
+        topology=node.topology,
+        fingerprint={"sku": node.fingerprint.sku, "exact": node.fingerprint.exact},
+        baseline=BaselineHead(
+            name=baseline.name,
+            path=str(baseline.path),
+            recorded_at=baseline.recorded_at.isoformat(),
+            exact=node.match.exact,
+        )
+        if baseline
+        else None,
+        planned=len(planned),
+        predicted_seconds=node.plan.predicted_seconds,
+        environment=allowed_environment(os.environ),
+    )
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

@@ -1,0 +1,219 @@
+"""The suite's part in a pytest session, from collection to exit status."""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuwire_checks.errors import GpuwireError
+from gpuwire_checks.harness import collection, markers, progress
+from gpuwire_checks.harness.lock import NodeLock
+from gpuwire_checks.harness.node import Node, pool_spec, survey
+from gpuwire_checks.harness.options import Settings, read_settings
+from gpuwire_checks.harness.run import Run, new_run_folder
+from gpuwire_checks.harness.samples import SampleClock, feed
+from gpuwire_checks.harness.trial import Measures, Trial
+from gpuwire_checks.harness.wiring import judge_requirement, judge_topology
+from gpuwire_checks.measure.ranks import Deadlines, Ranks
+from gpuwire_checks.records import Case, Outcome
+from gpuwire_checks.report.document import Result
+from gpuwire_checks.report.properties import benchmark_info, junit_properties
+
+_MORE_THAN_ONE_WORKER = (
+    "gpuwire does not run on more than one xdist worker: they would measure each other on one set of wires; leave out -n"
+)
+
+
+def run_in_one_process(config: pytest.Config) -> None:
+    """One xdist worker distributes nothing: run in this process, where the summary and the exit status are made."""
+    if getattr(config.option, "numprocesses", None) == 1:
+        config.option.numprocesses = None
+        config.option.dist = "no"
+        config.option.tx = []
+
+
+class GpuwireSession:
+    """Registered as a plugin; inert until a test asks for a case or for the node's wiring."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._clock = SampleClock()
+        self._problem: GpuwireError | None = None
+        self._lock = NodeLock()
+        self._run: Run | None = None
+        self._progress: progress.Plain | progress.Bar | None = None
+        self._other_failures: set[str] = set()
+
+    @cached_property
+    def settings(self) -> Settings:
+        return read_settings(self._config)
+
+    @cached_property
+    def node(self) -> Node:
+        """The node and its plan, made when first needed: pytest runs that measure nothing never look."""
+        markers.check_requirements(self.settings.require)
+        topology = self._config.hook.pytest_gpuwire_topology(config=self._config)
+        return survey(self.settings, topology=topology)
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if not collection.needs_plan(metafunc):
+            return
+        try:
+            collection.parametrize(metafunc, self.node, self._clock)
+        except GpuwireError as error:
+            # An error here would be shown once a file and with a traceback; after collection it is one clear line.
+            self._problem = error
+            collection.parametrize_with_nothing(metafunc)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        if not any(collection.gives_result(item) for item in items):
+            return
+        if self._problem is not None:
+            raise pytest.UsageError(str(self._problem))
+        if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
+            raise pytest.UsageError(_MORE_THAN_ONE_WORKER)
+        try:
+            items[:], dropped = collection.split(items, self.settings.tier)
+            collection.skip_what_is_lacking(items, self.node)
+        except GpuwireError as error:
+            raise pytest.UsageError(str(error)) from error
+        if dropped:
+            self._config.hook.pytest_deselected(items=dropped)
+        for item in filter(collection.needs_ranks, items):
+            # pytest-benchmark warns where a case could not be measured; the outcome says so already.
+            item.add_marker(pytest.mark.filterwarnings("ignore:Benchmark fixture was not used"))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        items = [item for item in session.items if collection.gives_result(item) and not collection.is_skipped(item)]
+        if not items or self._config.option.collectonly:
+            return
+        try:
+            self._begin(items)
+        except GpuwireError as error:
+            self.close()
+            raise pytest.UsageError(str(error)) from error
+
+    def pytest_report_collectionfinish(self) -> list[str]:
+        if self._run is None:
+            return []
+        from gpuwire_checks.report.header import header_lines  # noqa: PLC0415
+
+        return header_lines(self._run.document.head, planned=self._run.node.plan)
+
+    def pytest_runtestloop(self) -> None:
+        if self._run is None or self._config.option.verbose:
+            return
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and self._config.option.verbose == 0:
+            reporter.showfspath = False
+            self._progress = progress.choose(reporter, total=self._run.planned, on_terminal=reporter.isatty)
+            self._progress.__enter__()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """With progress of our own, no letter a test; the category stays pytest's."""
+        if self._progress is None or self._run is None or report.nodeid not in self._run.results:
+            return None
+        if report.passed:
+            return ("passed" if report.when == "call" else ""), "", ""
+        if report.skipped:
+            return "skipped", "", ""
+        return ("failed" if report.when == "call" else "error"), "", ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        result = self._run.results.get(report.nodeid) if self._run else None
+        if result is None:
+            if report.failed:
+                self._other_failures.add(report.nodeid)
+        elif report.when == "teardown" and self._progress is not None:
+            self._progress.show(result)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        if self._progress is not None:
+            self._progress.__exit__(None, None, None)
+            self._progress = None
+        if self._run is None:
+            return
+        status = self._run.finish(
+            ended_by=exitstatus if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) else None,
+            other_failures=len(self._other_failures),
+        )
+        session.exitstatus = status
+        self._lock.release()
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._run is None:
+            return
+        from gpuwire_checks.report.terminal import summary_lines  # noqa: PLC0415
+
+        terminalreporter.section("gpuwire")
+        lines = summary_lines(
+            list(self._run.results.values()),
+            width=terminalreporter._tw.fullwidth,  # noqa: SLF001 - pytest offers the width nowhere else
+            color=terminalreporter.hasmarkup,
+            host=self._run.document.head.host,
+        )
+        for line in [*lines, *self._run.closing_lines()]:
+            terminalreporter.write_line(line)
+
+    def pytest_unconfigure(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the node back, whatever happened."""
+        if self._run is not None:
+            self._run.close_ranks()
+        self._lock.release()
+
+    def measure(self, item: pytest.Item, case: Case, benchmark: Any) -> Trial:
+        """The ``measured`` fixture: skips what was not run, errs where nothing could be measured."""
+        assert self._run is not None
+        start = time.perf_counter()
+        trial = self._run.try_case(case)
+        result = self._keep(item, trial, time.perf_counter() - start)
+        if trial.verdict.outcome is Outcome.NOT_RUN:
+            pytest.skip(f"NOT RUN: {trial.verdict.reason}")
+        if trial.verdict.outcome is Outcome.ERROR:
+            pytest.fail(f"ERROR {case.id}: {trial.verdict.reason}", pytrace=False)
+        benchmark.extra_info.update(benchmark_info(result))
+        feed(benchmark, self._clock, [seconds for attempt in trial.attempts for seconds in attempt.repeats])
+        return trial
+
+    def judge_topology(self, item: pytest.Item) -> Trial:
+        """The ``wiring`` fixture."""
+        trial = judge_topology(self.node)
+        self._keep(item, trial, 0.0)
+        return trial
+
+    def judge_requirement(self, item: pytest.Item, requirement: str) -> Trial:
+        """The ``required`` fixture."""
+        trial = judge_requirement(self.node.topology, requirement)
+        self._keep(item, trial, 0.0)
+        return trial
+
+    def _keep(self, item: pytest.Item, trial: Trial, seconds: float) -> Result:
+        assert self._run is not None
+        result = self._run.keep(item.nodeid, trial, seconds=seconds)
+        item.user_properties.extend(junit_properties(result))
+        return result
+
+    def _begin(self, items: list[pytest.Item]) -> None:
+        folder = new_run_folder(self.settings.run_dir)
+        self._lock.acquire(run=str(folder))
+        given = self._config.hook.pytest_gpuwire_labels(config=self._config)
+        labels = {key: value for some in given for key, value in some.items()}
+        self._run = Run(self.node, planned=[item.nodeid for item in items], labels=labels, folder=folder)
+        if any(collection.needs_ranks(item) for item in items):
+            self._run.use(self._ranks(folder))
+
+    def _ranks(self, folder: Path) -> Measures:
+        spec = pool_spec(self.node)
+        given: Measures | None = self._config.hook.pytest_gpuwire_ranks(config=self._config, spec=spec, folder=folder)
+        return given or Ranks(spec, folder=folder, deadlines=Deadlines(), fault=self.node.fault)
