@@ -34,9 +34,11 @@ class Pool:
         self._channels: dict[int, Channel] = {}
         self._unnamed: list[Channel] = []
         self._asked = 0
-        control = f"{LOOPBACK}:{self._listener.getsockname()[1]}"
+        self.control: tuple[str, int] = (LOOPBACK, self._listener.getsockname()[1])
         try:
-            self._ranks = launch(spec, control=control, token=self._token, folder=folder)
+            self.ranks = launch(
+                spec, control=f"{LOOPBACK}:{self.control[1]}", token=self._token, folder=folder
+            )
         except MeasurementError:
             self._close_sockets()
             raise
@@ -69,17 +71,17 @@ class Pool:
     def close(self) -> None:
         """Let the ranks leave by themselves, then end those that do not."""
         self._close_sockets()
-        _wait(self._ranks, _GRACE_SECONDS)
+        _wait(self.ranks, _GRACE_SECONDS)
         self.kill()
 
     def kill(self) -> None:
         """End the process groups that this pool started, by pid: SIGTERM, then SIGKILL."""
         self._close_sockets()
         for number in (signal.SIGTERM, signal.SIGKILL):
-            for rank in self._ranks:
+            for rank in self.ranks:
                 if rank.process.poll() is None:
                     _signal_group(rank.process.pid, number)
-            _wait(self._ranks, _GRACE_SECONDS)
+            _wait(self.ranks, _GRACE_SECONDS)
 
     def _close_sockets(self) -> None:
         self._selector.close()
@@ -113,7 +115,7 @@ class Pool:
                 self._accept()
             else:
                 self._read(key.data, messages, ended)
-        ended += [r.rank for r in self._ranks if r.rank not in self._channels and r.process.poll() is not None]
+        ended += [r.rank for r in self.ranks if r.rank not in self._channels and r.process.poll() is not None]
         if ended:
             raise MeasurementError(self._ended(ended, doing))
         return messages
@@ -144,9 +146,9 @@ class Pool:
             self._unnamed.remove(channel)
 
     def _ended(self, ranks: Iterable[int], doing: str) -> str:
-        _wait([self._ranks[rank] for rank in ranks], 1.0)
+        _wait([self.ranks[rank] for rank in ranks], 1.0)
         return "; ".join(
-            f"rank {rank} {_how_it_ended(self._ranks[rank].process)} while {doing}{_last_words(self._ranks[rank].log)}"
+            f"rank {rank} {_how_it_ended(self.ranks[rank].process)} while {doing}{_last_words(self.ranks[rank].log)}"
             for rank in sorted(set(ranks))
         )
 
@@ -155,7 +157,7 @@ class Pool:
         others = self.spec.world_size - len(ranks)
         return (
             f"rank {names} did not answer within {seconds:.0f} s while {doing} ({others} of {self.spec.world_size} did)"
-            f"{_last_words(self._ranks[ranks[0]].log)}"
+            f"{_last_words(self.ranks[ranks[0]].log)}"
         )
 
 

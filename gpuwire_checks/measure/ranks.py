@@ -68,7 +68,7 @@ class Ranks:
         if fresh:
             self._ask("renew", {}, seconds=seconds)
         self._attempts += 1
-        started_at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        started_at = datetime.now(timezone.utc).isoformat(timespec="microseconds")
         start = time.perf_counter()
         answers = self._ask("measure_collective", self._parameters(case), seconds=seconds)
         return assemble(

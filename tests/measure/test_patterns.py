@@ -63,7 +63,7 @@ def test_the_first_wrong_element_and_their_number_are_named() -> None:
     wrong = find_wrong(buffer, [Region(start=0, length=PERIOD + 100, offset=0, source=0)], world_size=2, shift=0)
     assert wrong is not None
     assert (wrong.index, wrong.count) == (PERIOD + 7, 2)
-    assert (wrong.expected, wrong.got) == (f"{right:g}", f"{right + 1:g}")
+    assert (wrong.expected, wrong.got) == (f"{right:.9g}", f"{right + 1:.9g}")
 
 
 def test_swapped_chunks_show() -> None:
