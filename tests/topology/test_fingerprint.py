@@ -1,0 +1,411 @@
+"""The SKU survives a lost link, the exact hash sees it, and neither sees a renumbering."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations
+
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuwire_checks.topology.fingerprint import facts, fingerprint, first_difference
+from gpuwire_checks.topology.graph import graph_hash
+from gpuwire_checks.topology.model import Cpu, Doubt, Gpu, Nic, NodeTopology, NumaNode, PairPath, Software, Unread
+
+H100, V100, L40S = "NVIDIA H100 80GB HBM3", "Tesla V100-SXM2-16GB", "NVIDIA L40S"
+SOFTWARE = Software(kernel="6.1", python="3.11.7", torch="2.13.0", driver="570.86", cuda="12.8", nccl="2.27.5")
+CPU = Cpu(
+    model="AMD EPYC 7742 64-Core Processor",
+    sockets=2,
+    cores=128,
+    threads=256,
+    usable=tuple(range(256)),
+    last_level_cache_bytes=16 << 20,
+)
+# The wires of a DGX-1 with V100: pairs with two links and with one (NVIDIA DGX-1 with Tesla V100 white paper).
+DOUBLE = ((0, 3), (0, 4), (1, 2), (1, 5), (2, 3), (4, 7), (5, 6), (6, 7))
+SINGLE = ((0, 1), (0, 2), (1, 3), (2, 6), (3, 7), (4, 5), (4, 6), (5, 7))
+
+
+def gpu(index: int, model: str | Unread, numa: int | Unread) -> Gpu:
+    return Gpu(
+        index=index,
+        vendor="nvidia",
+        model=model,
+        memory_bytes=80 << 30,
+        pci_address=f"0000:{index + 16:02x}:00.0",
+        pcie_generation=1,
+        pcie_width=16,
+        max_pcie_generation=5,
+        max_pcie_width=16,
+        numa_node=numa,
+        cpu_affinity=Unread.UNKNOWN,
+    )
+
+
+def nic(at: int, numa: int) -> Nic:
+    return Nic(name=f"mlx5_{at}", kind="infiniband", rate_bits=400_000_000_000, up=True, numa_node=numa)
+
+
+def node(count: int, wires: Mapping[tuple[int, int], str], *, model: str = H100, other: str = "SYS") -> NodeTopology:
+    """GPUs, half of them on each of two NUMA nodes, one NIC on each; pairs without a wire are ``other``."""
+    paths = [
+        PairPath(a=f"GPU{a}", b=f"GPU{b}", path=wires.get((a, b), other)) for a, b in combinations(range(count), 2)
+    ]
+    return NodeTopology(
+        source="live",
+        hostname="node-1",
+        cpu=CPU,
+        memory_bytes=1 << 40,
+        numa=tuple(NumaNode(number=n, cpus=(2 * n, 2 * n + 1), memory_bytes=1 << 39) for n in range(2)),
+        virtualised=None,
+        nics=(nic(0, 0), nic(1, 1)),
+        gpus=tuple(gpu(at, model, 2 * at // count) for at in range(count)),
+        paths=tuple(paths),
+        software=SOFTWARE,
+    )
+
+
+def switched(count: int = 8, links: int = 18) -> NodeTopology:
+    return node(count, dict.fromkeys(combinations(range(count), 2), f"NV{links}"))
+
+
+def cube_mesh() -> NodeTopology:
+    return node(8, {**dict.fromkeys(DOUBLE, "NV2"), **dict.fromkeys(SINGLE, "NV1")}, model=V100)
+
+
+def pcie() -> NodeTopology:
+    return node(4, {(0, 1): "PIX", (2, 3): "PIX", (0, 2): "NODE"}, model=L40S)
+
+
+def bridged(count: int = 4) -> NodeTopology:
+    return node(count, {(at, at + 1): "NV4" for at in range(0, count, 2)}, model="NVIDIA RTX A6000")
+
+
+NODES = {"switched": switched(), "cube mesh": cube_mesh(), "pcie": pcie(), "bridged": bridged()}
+
+
+def rewired(topology: NodeTopology, changes: Mapping[tuple[int, int], str]) -> NodeTopology:
+    names = {(f"GPU{a}", f"GPU{b}"): path for (a, b), path in changes.items()}
+    assert names.keys() <= {(pair.a, pair.b) for pair in topology.paths}
+    return replace(
+        topology, paths=tuple(replace(pair, path=names.get((pair.a, pair.b), pair.path)) for pair in topology.paths)
+    )
+
+
+def narrowed(topology: NodeTopology, pair: tuple[int, int]) -> NodeTopology:
+    """One link less on one pair."""
+    links = next(p.nvlinks for p in topology.paths if (p.a, p.b) == (f"GPU{pair[0]}", f"GPU{pair[1]}"))
+    return rewired(topology, {pair: f"NV{links - 1}" if links > 1 else "SYS"})
+
+
+def renumbered(topology: NodeTopology, gpus: list[int], nics: list[int], numa: list[int]) -> NodeTopology:
+    """The same node, where GPU ``i`` is now number ``gpus[i]``, and so on."""
+    names = {f"GPU{old}": f"GPU{new}" for old, new in enumerate(gpus)}
+
+    def numa_of(number: int | Unread) -> int | Unread:
+        return number if isinstance(number, Unread) else numa[number]
+
+    moved = [replace(g, index=gpus[g.index], numa_node=numa_of(g.numa_node)) for g in topology.gpus]
+    cards = [replace(n, name=f"mlx5_{nics[i]}", numa_node=numa_of(n.numa_node)) for i, n in enumerate(topology.nics)]
+    paths = [[*sorted((int(names[p.a][3:]), int(names[p.b][3:]))), p.path] for p in topology.paths]
+    return replace(
+        topology,
+        gpus=tuple(sorted(moved, key=lambda g: g.index)),
+        nics=tuple(sorted(cards, key=lambda n: n.name)),
+        numa=tuple(sorted((replace(n, number=numa[n.number]) for n in topology.numa), key=lambda n: n.number)),
+        paths=tuple(PairPath(a=f"GPU{a}", b=f"GPU{b}", path=str(path)) for a, b, path in sorted(paths, key=str)),
+    )
+
+
+@pytest.mark.parametrize("name", NODES)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_a_renumbered_node_is_the_same_node(name: str, data: st.DataObject) -> None:
+    topology = NODES[name]
+    gpus = data.draw(st.permutations(range(len(topology.gpus))))
+    nics, numa = data.draw(st.permutations(range(2))), data.draw(st.permutations(range(2)))
+    assert fingerprint(renumbered(topology, gpus, nics, numa)) == fingerprint(topology)
+
+
+@pytest.mark.parametrize("name", NODES)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_another_path_on_one_pair_is_another_node(name: str, data: st.DataObject) -> None:
+    topology = NODES[name]
+    pair = data.draw(st.sampled_from(topology.paths))
+    path = data.draw(st.sampled_from(["NV1", "NV2", "NV17", "PIX", "PHB", "SYS"]).filter(lambda p: p != pair.path))
+    changed = rewired(topology, {(int(pair.a[3:]), int(pair.b[3:])): path})
+    assert fingerprint(changed).exact != fingerprint(topology).exact
+
+
+def as_networkx(size: int, wires: set[tuple[int, int]]) -> nx.Graph:
+    graph = nx.Graph(list(wires))
+    graph.add_nodes_from((at, {"numa": 2 * at // size}) for at in range(size))
+    return graph
+
+
+def same_up_to_numa(a: nx.Graph, b: nx.Graph) -> bool:
+    """Isomorphic by an isomorphism that keeps the two NUMA groups, or swaps them."""
+    flipped = b.copy()
+    for at in flipped:
+        flipped.nodes[at]["numa"] = 1 - flipped.nodes[at]["numa"]
+    return any(nx.is_isomorphic(a, c, node_match=lambda x, y: x["numa"] == y["numa"]) for c in (b, flipped))
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_equal_hashes_are_isomorphic_graphs(data: st.DataObject) -> None:
+    size = data.draw(st.sampled_from([4, 6]))
+    every = list(combinations(range(size), 2))
+    number = data.draw(st.integers(2, len(every)))
+    first, second = (set(data.draw(st.permutations(every))[:number]) for _ in range(2))
+    hashes = {graph_hash(node(size, dict.fromkeys(wires, "NV4"), other="PHB")) for wires in (first, second)}
+    same = same_up_to_numa(as_networkx(size, first), as_networkx(size, second))
+    assert (len(hashes) == 1) == same
+
+
+def test_two_crossed_cables_are_seen_where_every_gpu_keeps_its_number_of_wires() -> None:
+    crossed = rewired(cube_mesh(), {(2, 6): "SYS", (3, 7): "SYS", (2, 7): "NV1", (3, 6): "NV1"})
+    assert fingerprint(crossed).exact != fingerprint(cube_mesh()).exact
+    assert fingerprint(crossed).sku == fingerprint(cube_mesh()).sku
+
+
+def test_bridges_across_numa_nodes_are_not_bridges_within() -> None:
+    across = rewired(bridged(), {(0, 1): "SYS", (2, 3): "SYS", (0, 2): "NV4", (1, 3): "NV4"})
+    assert fingerprint(across).exact != fingerprint(bridged()).exact
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_what_changes_between_boots_changes_nothing(name: str) -> None:
+    before = NODES[name]
+    docker = Nic(name="docker0", kind="virtual", rate_bits=Unread.UNKNOWN, up=False, numa_node=Unread.NOT_SUPPORTED)
+    memory_alone = NumaNode(number=2, cpus=(), memory_bytes=96 << 30)
+    after = replace(
+        before,
+        source="other",
+        hostname="node-2",
+        memory_bytes=(1 << 40) - (3 << 20),
+        numa=(*before.numa, memory_alone),
+        nics=(docker, *before.nics),
+        gpus=tuple(replace(g, pci_address=f"0001:{g.index:02x}:00.0", pcie_generation=4) for g in before.gpus),
+        software=replace(SOFTWARE, driver="580.1", cuda="13.0", nccl=None, kernel="6.8"),
+        doubts=(Doubt(line=None, text="a word"),),
+    )
+    assert fingerprint(after) == fingerprint(before)
+    assert first_difference(facts(before), facts(after)) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: replace(t, gpus=(replace(t.gpus[0], max_pcie_width=8), *t.gpus[1:])),
+        lambda t: replace(t, gpus=(replace(t.gpus[0], numa_node=1), *t.gpus[1:])),
+        lambda t: replace(t, gpus=(replace(t.gpus[0], model="NVIDIA H800"), *t.gpus[1:])),
+        lambda t: replace(t, nics=t.nics[:1]),
+        lambda t: replace(t, nics=(replace(t.nics[0], rate_bits=200_000_000_000), t.nics[1])),
+        lambda t: replace(t, nics=(replace(t.nics[0], up=False, rate_bits=Unread.UNKNOWN), t.nics[1])),
+        lambda t: replace(t, nics=(replace(t.nics[0], numa_node=1), t.nics[1])),
+        lambda t: replace(t, virtualised="kvm"),
+        lambda t: replace(t, paths=t.paths[:-1]),
+        lambda t: replace(t, paths=(*t.paths, PairPath(a="GPU0", b="mlx5_0", path="PIX"))),
+        lambda t: replace(t, cpu=replace(CPU, sockets=1)),
+    ],
+    ids=[
+        "width",
+        "gpu numa",
+        "model",
+        "nic gone",
+        "nic rate",
+        "nic down",
+        "nic numa",
+        "vm",
+        "pair",
+        "nic path",
+        "socket",
+    ],
+)
+def test_another_part_or_place_is_another_node(change: object) -> None:
+    assert callable(change)
+    assert fingerprint(change(switched())).exact != fingerprint(switched()).exact
+
+
+def test_who_reads_does_not_matter() -> None:
+    refused = [
+        replace(switched(), cpu=why, gpus=tuple(replace(g, max_pcie_width=why) for g in switched().gpus))
+        for why in (Unread.UNKNOWN, Unread.NO_PERMISSION)
+    ]
+    assert graph_hash(refused[0]) == graph_hash(refused[1]) != graph_hash(switched())
+
+
+SKUS = [
+    (switched(), "h100-80gb-hbm3-8x-nv18"),
+    (switched(4, 6), "h100-80gb-hbm3-4x-nv6"),
+    (switched(3, 12), "h100-80gb-hbm3-3x-nv12"),
+    (switched(2), "h100-80gb-hbm3-2x-nvlink"),
+    (cube_mesh(), "v100-sxm2-16gb-8x-nvmesh"),
+    (bridged(), "rtx-a6000-4x-nvbridge"),
+    (node(3, {(0, 1): "NV4"}, model="NVIDIA RTX A6000"), "rtx-a6000-3x-nvbridge"),
+    (pcie(), "l40s-4x-pcie"),
+    (node(1, {}), "h100-80gb-hbm3-1x"),
+    (node(2, {(0, 1): "XGMI"}), "h100-80gb-hbm3-2x"),
+    (node(2, {(0, 1): "PHB"}, model="NVIDIA GeForce RTX 4090"), "rtx-4090-2x-pcie"),
+]
+
+
+@pytest.mark.parametrize(("topology", "name"), SKUS, ids=[name for _, name in SKUS])
+def test_skus_are_names_a_person_can_read(topology: NodeTopology, name: str) -> None:
+    assert fingerprint(topology).sku == name
+
+
+@pytest.mark.parametrize("topology", [t for t, _ in SKUS if any(p.nvlinks > 1 for p in t.paths)] + [cube_mesh()])
+def test_a_lost_link_is_no_other_sku(topology: NodeTopology) -> None:
+    sku = fingerprint(topology).sku
+    for pair in topology.paths:
+        if pair.nvlinks:
+            lost = narrowed(topology, (int(pair.a[3:]), int(pair.b[3:])))
+            assert fingerprint(lost).sku == sku
+            assert fingerprint(lost).exact != fingerprint(topology).exact
+
+
+@pytest.mark.parametrize("links", [17, 10])
+@pytest.mark.parametrize("count", [3, 4, 8])
+def test_a_gpu_with_fewer_links_to_the_switch_is_no_other_sku(count: int, links: int) -> None:
+    lost = rewired(switched(count), {(0, other): f"NV{links}" for other in range(1, count)})
+    assert fingerprint(lost).sku == fingerprint(switched(count)).sku
+
+
+def test_one_of_eight_without_any_link_is_no_other_sku() -> None:
+    assert (
+        fingerprint(rewired(switched(), {(0, other): "SYS" for other in range(1, 8)})).sku
+        == fingerprint(switched()).sku
+    )
+
+
+def test_a_lost_gpu_is_no_other_sku_and_a_missing_one_is() -> None:
+    healthy = switched()
+    silent = replace(healthy.gpus[7], model=Unread.UNKNOWN, max_pcie_generation=Unread.UNKNOWN)
+    known = tuple(pair for pair in healthy.paths if pair.b != "GPU7")
+    lost = replace(healthy, gpus=(*healthy.gpus[:7], silent), paths=known)
+    assert fingerprint(lost).sku == fingerprint(healthy).sku
+    assert fingerprint(switched(7)).sku == "h100-80gb-hbm3-7x-nv18"
+
+
+def test_unlike_gpus_are_all_named() -> None:
+    mixed = node(3, {}, model="NVIDIA RTX A6000", other="PHB")
+    models = ("NVIDIA RTX A6000", "NVIDIA L40S", Unread.UNKNOWN)
+    mixed = replace(mixed, gpus=tuple(replace(g, model=m) for g, m in zip(mixed.gpus, models, strict=True)))
+    assert fingerprint(mixed).sku == "l40s-1x-rtx-a6000-1x-unknown-1x-pcie"
+
+
+@pytest.mark.parametrize(
+    ("model", "cores", "name"),
+    [
+        ("AMD EPYC", 2, "cpu-amd-epyc-2c"),
+        ("AMD EPYC 7742 64-Core Processor", 128, "cpu-amd-epyc-7742-128c"),
+        ("Intel(R) Xeon(R) Platinum 8480C CPU @ 2.00GHz", 112, "cpu-intel-xeon-platinum-8480c-112c"),
+        ("implementer 0x41 part 0xd4f", Unread.UNKNOWN, "cpu-implementer-0x41-part-0xd4f-256t"),
+        ("../../etc", 2, "cpu-etc-2c"),
+    ],
+)
+def test_skus_without_gpus(model: str, cores: int | Unread, name: str) -> None:
+    topology = replace(node(0, {}), cpu=replace(CPU, model=model, cores=cores))
+    assert fingerprint(topology).sku == name
+
+
+def test_a_processor_that_cannot_be_read_is_unknown_not_zero() -> None:
+    topology = replace(node(0, {}), cpu=Unread.NO_PERMISSION, memory_bytes=Unread.UNKNOWN, numa=())
+    assert fingerprint(topology).sku == "cpu-unknown"
+    assert facts(topology) == {
+        "cpu_model": "no permission",
+        "sockets": "no permission",
+        "cores": "no permission",
+        "numa_nodes": "unknown",
+        "usable_cpus": "no permission",
+        "nics": "2 x infiniband 400 Gbit/s",
+        "memory_GiB": "unknown",
+        "virtualised": "no",
+    }
+
+
+def test_facts_of_a_gpu_node_most_telling_first() -> None:
+    assert list(facts(switched()).items()) == [
+        ("gpu_vendor", "nvidia"),
+        ("gpu_model", H100),
+        ("gpus", 8),
+        ("nvlinks", "NV18 on 28 of 28 pairs"),
+        ("gpu_paths", "28 NV18"),
+        ("pcie", "gen 5 x16"),
+        ("numa_nodes", 2),
+        ("sockets", 2),
+        ("cores", 128),
+        ("cpu_model", "AMD EPYC 7742 64-Core Processor"),
+        ("nics", "2 x infiniband 400 Gbit/s"),
+        ("virtualised", "no"),
+    ]
+
+
+def test_facts_count_wires_by_class() -> None:
+    known = facts(cube_mesh())
+    assert known["nvlinks"] == "NV2 on 8 of 28 pairs, NV1 on 8 of 28 pairs"
+    assert known["gpu_paths"] == "8 NV2, 8 NV1, 12 SYS"
+    assert (facts(pcie())["nvlinks"], facts(pcie())["gpu_paths"]) == ("none", "2 PIX, 1 NODE, 3 SYS")
+
+
+def test_facts_say_what_is_unknown_and_what_is_down() -> None:
+    healthy = switched()
+    silent = replace(healthy.gpus[7], model=Unread.UNKNOWN, max_pcie_width=Unread.NOT_SUPPORTED)
+    known = tuple(pair for pair in healthy.paths if pair.b != "GPU7")
+    down = replace(healthy.nics[0], up=False, rate_bits=Unread.UNKNOWN)
+    found = facts(
+        replace(healthy, gpus=(*healthy.gpus[:7], silent), paths=known, nics=(down, healthy.nics[1]), numa=())
+    )
+    assert found["gpu_model"] == "7 x NVIDIA H100 80GB HBM3, 1 x unknown"
+    assert found["nvlinks"] == "NV18 on 21 of 28 pairs"
+    assert found["gpu_paths"] == "21 NV18, 7 unknown"
+    assert found["pcie"] == "7 x gen 5 x16, 1 x gen 5 width not supported"
+    assert found["nics"] == "1 x infiniband 400 Gbit/s, 1 x infiniband down"
+    assert found["numa_nodes"] == "unknown"
+    assert facts(replace(healthy, paths=()))["nvlinks"] == "unknown"
+
+
+def test_facts_count_paths_to_nics_and_skip_virtual_ones() -> None:
+    near = PairPath(a="GPU0", b="mlx5_0", path="PIX")
+    virtual = replace(nic(3, 0), name="veth1", kind="virtual")
+    found = facts(replace(switched(), paths=(*switched().paths, near), nics=(*switched().nics, virtual)))
+    assert (found["nic_paths"], found["nics"]) == ("1 PIX", "2 x infiniband 400 Gbit/s")
+    assert facts(replace(switched(), nics=(virtual,)))["nics"] == "none"
+
+
+def test_one_gpu_has_no_pairs_to_speak_of() -> None:
+    assert not {"nvlinks", "gpu_paths"} & facts(node(1, {})).keys()
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "sentence"),
+    [
+        ({"gpus": 8}, {"gpus": 8}, None),
+        ({"gpus": 8, "pcie": "a"}, {"gpus": 7, "pcie": "b"}, "gpus is 7, the baseline says 8"),
+        ({"memory_GiB": 1000}, {"memory_GiB": 951}, None),
+        ({"memory_GiB": 1000}, {"memory_GiB": 949}, "memory_GiB is 949, the baseline says 1000"),
+        ({"memory_GiB": 1000}, {"memory_GiB": "unknown"}, "memory_GiB is unknown, the baseline says 1000"),
+        ({"gpus": 100}, {"gpus": 99}, "gpus is 99, the baseline says 100"),
+        ({"gpus": 8}, {}, "gpus is not known here, the baseline says 8"),
+        ({}, {"gpus": 8}, "gpus is 8, the baseline does not say"),
+        ({}, {}, None),
+    ],
+)
+def test_the_first_difference_is_a_sentence(
+    expected: Mapping[str, object], actual: Mapping[str, object], sentence: str | None
+) -> None:
+    assert first_difference(expected, actual) == sentence
+
+
+def test_a_lost_link_is_said_in_links() -> None:
+    lost = narrowed(switched(), (2, 5))
+    assert first_difference(facts(switched()), facts(lost)) == (
+        "nvlinks is NV18 on 27 of 28 pairs, NV17 on 1 of 28 pairs, the baseline says NV18 on 28 of 28 pairs"
+    )
