@@ -100,7 +100,7 @@ def place(topology: NodeTopology, world: World) -> tuple[Placement, ...]:
 
 
 def _cases(topology: NodeTopology, sizes: Sizes, world: World, extra_dtypes: tuple[str, ...]) -> Iterator[Case]:
-    peak = sizes.peak if sizes.peak is not None else (_peak_size(topology, sizes, world),)
+    peak = (_peak_size(topology, sizes, world),) if sizes.peak == "auto" else sizes.peak
     by_class = {SizeClass.LATENCY: sizes.latency, SizeClass.BUCKET: sizes.bucket, SizeClass.PEAK: peak}
     yield _case("barrier", 0, None, SizeClass.LATENCY, sizes, world)
     for dtype in (*sizes.dtypes, *(d for d in extra_dtypes if d not in sizes.dtypes)):

@@ -11,6 +11,7 @@ from gpuwire_checks.errors import ConfigError
 from gpuwire_checks.harness.options import Settings
 from gpuwire_checks.measure.faults import FAULT_VARIABLE, Fault, parse_fault
 from gpuwire_checks.measure.launch.local import PoolSpec
+from gpuwire_checks.measure.ranks import Deadlines
 from gpuwire_checks.plan import Plan, choose_world, make_plan
 from gpuwire_checks.policy import Policy, load_policy
 from gpuwire_checks.topology.discover import discover
@@ -79,6 +80,14 @@ def pool_spec(node: Node) -> PoolSpec:
         cpus=tuple(placement.cpus for placement in placements),
         main_cpus=tuple(placement.main_cpus for placement in placements),
         rotate_bytes=max(_ROTATE_AT_LEAST, 2 * _last_level_cache(node.topology)),
+    )
+
+
+def deadlines(node: Node) -> Deadlines:
+    """How long the ranks may take, by the policy."""
+    policy = node.policy.deadlines
+    return Deadlines(
+        start_seconds=policy.start_seconds, floor_seconds=policy.floor_seconds, factor=policy.factor
     )
 
 

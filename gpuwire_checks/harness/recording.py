@@ -11,10 +11,15 @@ from gpuwire_checks import __version__
 from gpuwire_checks.baseline.record import summarise
 from gpuwire_checks.baseline.store import Baseline, merge_new, save_baseline
 from gpuwire_checks.errors import MeasurementError
-from gpuwire_checks.harness.node import Node
+from gpuwire_checks.harness.lock import NodeLock
+from gpuwire_checks.harness.node import Node, deadlines, pool_spec, survey
+from gpuwire_checks.harness.options import Settings
+from gpuwire_checks.harness.run_folder import new_run_folder
 from gpuwire_checks.harness.trial import Measures
+from gpuwire_checks.measure.ranks import Ranks
 from gpuwire_checks.records import Case, Measurement
 from gpuwire_checks.topology.model import Unread
+from gpuwire_checks.units import format_value
 
 
 def measure_passes(
@@ -101,7 +106,7 @@ def record_baseline(
     passes = attempts or node.policy.attempts.record
     folder, lock = new_run_folder(settings.run_dir), NodeLock()
     lock.acquire(run=str(folder))
-    ranks = Ranks(pool_spec(node), folder=folder, deadlines=Deadlines(), fault=node.fault)
+    ranks = Ranks(pool_spec(node), folder=folder, deadlines=deadlines(node), fault=node.fault)
     try:
         seconds = passes * sum(case.predicted_seconds for case in cases)
         echo(f"gpuwire: recording {len(cases)} cases of {node.fingerprint.sku}, {passes} passes, about {seconds:.0f} s")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 import sys
 import time
@@ -13,7 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from gpuwire_checks import __version__
-from gpuwire_checks.errors import BaselineError, ConfigError, MeasurementError
+from gpuwire_checks.errors import BaselineError, MeasurementError
 from gpuwire_checks.harness.node import Node
 from gpuwire_checks.harness.recording import save_recorded
 from gpuwire_checks.harness.trial import Measures, Trial, not_reached, record_trial, run_trial, unmeasured
@@ -158,23 +157,6 @@ class Run:
             self._closing.append(
                 f"recorded {len(self._to_record)} bounds in {path}; from now on this node is held to them"
             )
-
-
-def new_run_folder(parent: Path) -> Path:
-    """A new folder for a run, named by its time and host.
-
-    Raises:
-        ConfigError: it cannot be made.
-    """
-    stamp = datetime.now(timezone.utc).strftime("%Y%m%d-%H%M%S")
-    folder = parent / f"{stamp}-{socket.gethostname()}-{secrets.token_hex(2)}"
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot make the run folder {folder}: {error.strerror}; choose another place with --gpuwire-run-dir"
-        ) from error
-    return folder
 
 
 def _head(node: Node, planned: Sequence[str], labels: Mapping[str, str], folder: Path) -> RunHead:

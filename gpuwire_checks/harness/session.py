@@ -13,13 +13,15 @@ import pytest
 from gpuwire_checks.errors import GpuwireError
 from gpuwire_checks.harness import collection, markers, progress
 from gpuwire_checks.harness.lock import NodeLock
-from gpuwire_checks.harness.node import Node, pool_spec, survey
+from gpuwire_checks.harness.node import Node, deadlines, pool_spec, survey
 from gpuwire_checks.harness.options import Settings, read_settings
-from gpuwire_checks.harness.run import Run, new_run_folder
+from gpuwire_checks.harness.recording import known_software
+from gpuwire_checks.harness.run import Run
+from gpuwire_checks.harness.run_folder import new_run_folder
 from gpuwire_checks.harness.samples import SampleClock, feed
 from gpuwire_checks.harness.trial import Measures, Trial
 from gpuwire_checks.harness.wiring import judge_requirement, judge_topology
-from gpuwire_checks.measure.ranks import Deadlines, Ranks
+from gpuwire_checks.measure.ranks import Ranks
 from gpuwire_checks.records import Case, Outcome
 from gpuwire_checks.report.document import Result
 from gpuwire_checks.report.properties import benchmark_info, junit_properties
@@ -104,7 +106,9 @@ class GpuwireSession:
             return []
         from gpuwire_checks.report.header import header_lines  # noqa: PLC0415
 
-        return header_lines(self._run.document.head, planned=self._run.node.plan)
+        node = self._run.node
+        bounds = sum(node.match.baseline.bound_for(case) is not None for case in node.plan.cases) if node.match.baseline else 0
+        return header_lines(self._run.document.head, node.plan, bounds=bounds, software=known_software(node, {}))
 
     def pytest_runtestloop(self) -> None:
         if self._run is None or self._config.option.verbose:
@@ -159,6 +163,7 @@ class GpuwireSession:
             width=terminalreporter._tw.fullwidth,  # noqa: SLF001 - pytest offers the width nowhere else
             color=terminalreporter.hasmarkup,
             host=self._run.document.head.host,
+            baseline=self._run.node.match.baseline.name if self._run.node.match.baseline else None,
         )
         for line in [*lines, *self._run.closing_lines()]:
             terminalreporter.write_line(line)
@@ -216,4 +221,4 @@ class GpuwireSession:
     def _ranks(self, folder: Path) -> Measures:
         spec = pool_spec(self.node)
         given: Measures | None = self._config.hook.pytest_gpuwire_ranks(config=self._config, spec=spec, folder=folder)
-        return given or Ranks(spec, folder=folder, deadlines=Deadlines(), fault=self.node.fault)
+        return given or Ranks(spec, folder=folder, deadlines=deadlines(self.node), fault=self.node.fault)

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from small_suite import Suite
 
-pytest_plugins = ["pytester"]
-
 
 @pytest.fixture
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:

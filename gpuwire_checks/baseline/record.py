@@ -1,0 +1,41 @@
+"""From attempts to a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from gpuwire_checks.baseline.schema import BoundEntry, CaseEntry, round_figure
+from gpuwire_checks.records import Measurement
+from gpuwire_checks.statistics import robust_spread
+
+
+def summarise(attempts: Sequence[Measurement]) -> BoundEntry:
+    """The bound that attempts at one case on one node give: their median, and their spread.
+
+    Raises:
+        ValueError: fewer than two attempts, attempts at different cases, or a wrong result among them.
+    """
+    cases = {attempt.case for attempt in attempts}
+    if len(attempts) < 2 or len(cases) != 1:
+        raise ValueError(f"a bound needs two attempts or more at one case, not {len(attempts)} at {len(cases)}")
+    (case,) = cases
+    if any(attempt.mismatches for attempt in attempts):
+        raise ValueError(f"{case.id} gave a wrong result: it is no baseline")
+    values = [attempt.value for attempt in attempts]
+    return BoundEntry(
+        metric=case.metric.name,
+        case=CaseEntry(
+            collective=case.collective,
+            size=case.size_bytes,
+            dtype=case.dtype,
+            world_size=case.world_size,
+            backend=case.backend,
+        ),
+        unit=case.metric.unit,
+        better=case.metric.better,
+        centre=round_figure(median(values)),
+        spread=round_figure(robust_spread(values), 3),
+        attempts=len(values),
+        nodes=1,
+    )

@@ -1,0 +1,123 @@
+"""A baseline file: what it may say, checked key by key."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from gpuwire_checks.collectives import COLLECTIVES
+from gpuwire_checks.records import METRICS, Case
+from gpuwire_checks.units import format_size, parse_size
+
+CaseKey = tuple[str, int, str | None, int, str]
+"""Collective, bytes of the whole array, dtype, world size, backend."""
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CaseEntry(_Strict):
+    """The case a bound is for; a barrier has neither size nor dtype."""
+
+    collective: str
+    size: Annotated[int, BeforeValidator(parse_size)] = 0
+    dtype: Literal["float32", "float16", "bfloat16"] | None = None
+    world_size: int = Field(ge=2)
+    backend: Literal["gloo", "nccl", "xccl"]
+
+    @model_validator(mode="after")
+    def _is_a_case(self) -> CaseEntry:
+        if self.collective not in COLLECTIVES:
+            raise ValueError(f"unknown collective {self.collective!r}; known: {', '.join(COLLECTIVES)}")
+        if (self.collective == "barrier") != (self.dtype is None) or (self.dtype is None) != (self.size == 0):
+            raise ValueError("size and dtype belong together: every collective but barrier has both")
+        return self
+
+    @property
+    def key(self) -> CaseKey:
+        return self.collective, self.size, self.dtype, self.world_size, self.backend
+
+    def __str__(self) -> str:
+        parts = [self.collective]
+        if self.dtype is not None:
+            parts += [format_size(self.size), self.dtype]
+        return "-".join([*parts, f"ws{self.world_size}", self.backend])
+
+
+class BoundEntry(_Strict):
+    """One bound, as the file has it.
+
+    ``spread`` is the standard deviation between attempts of the figure's natural logarithm; ``attempts`` and ``nodes`` are the
+    counts behind ``centre``.
+    """
+
+    metric: Literal["busbw", "latency"]
+    case: CaseEntry
+    unit: str
+    better: Literal["higher", "lower"]
+    centre: Finite = Field(gt=0)
+    spread: Finite = Field(ge=0)
+    attempts: int = Field(ge=1)
+    nodes: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _fits_its_metric(self) -> BoundEntry:
+        metric = METRICS[self.metric]
+        if self.unit != metric.unit:
+            raise ValueError(f"{self.metric} is in {metric.unit}, not {self.unit!r}; convert the figure, or record it anew")
+        if self.better != metric.better:
+            raise ValueError(f"of {self.metric}, {metric.better} is better, not {self.better}")
+        return self
+
+
+class TopologyEntry(_Strict):
+    """The wiring that the bounds were recorded on."""
+
+    sku: str = Field(min_length=1)
+    exact: str = Field(min_length=1)
+    facts: Mapping[str, str | int]
+
+
+class RecordedEntry(_Strict):
+    """Where the bounds come from."""
+
+    at: datetime
+    hosts: int = Field(ge=1)
+    gpuwire: str
+    tier: str
+    software: Mapping[str, str | None]
+
+    @model_validator(mode="after")
+    def _has_a_time_zone(self) -> RecordedEntry:
+        if self.at.tzinfo is None:
+            raise ValueError(f"'at' needs a time zone, such as {self.at.isoformat()}+00:00")
+        return self
+
+
+class BaselineFile(_Strict):
+    """A whole baseline file."""
+
+    version: Literal[1] = Field(alias="schema")
+    name: str = Field(min_length=1)
+    topology: TopologyEntry
+    recorded: RecordedEntry
+    bounds: tuple[BoundEntry, ...]
+
+
+def case_key(case: Case) -> CaseKey:
+    """What a bound is found by."""
+    return case.collective, case.size_bytes, case.dtype, case.world_size, case.backend
+
+
+def round_figure(value: float, digits: int = 5) -> float:
+    """A figure with so many significant digits: more would be noise in the file and in its diffs."""
+    if value == 0:
+        return 0.0
+    return round(value, digits - 1 - math.floor(math.log10(abs(value))))

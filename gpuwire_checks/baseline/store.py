@@ -1,0 +1,243 @@
+"""Baselines on disk: find the one of a node, read it, add to it, write it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+import yaml
+
+from gpuwire_checks.baseline.family import Spread, family_spreads
+from gpuwire_checks.baseline.schema import BaselineFile, BoundEntry, CaseKey, case_key
+from gpuwire_checks.errors import BaselineError
+from gpuwire_checks.policy import FILE_NAME as POLICY_FILE_NAME
+from gpuwire_checks.records import METRICS, Bound, Case
+from gpuwire_checks.statistics import moderated
+from gpuwire_checks.topology.fingerprint import first_difference
+from gpuwire_checks.units import format_size
+from gpuwire_checks.yamlfile import Loaded, load_yaml
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """What a topology is held to.
+
+    Attributes:
+        entries: the bounds, each with the line it stands on (0 before it is written).
+    """
+
+    name: str
+    path: Path
+    sku: str
+    exact: str
+    facts: Mapping[str, str | int]
+    recorded_at: datetime
+    gpuwire: str
+    tier: str
+    hosts: int
+    software: Mapping[str, str | None]
+    entries: tuple[BoundEntry, ...]
+    lines: Mapping[CaseKey, int] = field(default_factory=dict)
+
+    def bound_for(self, case: Case) -> Bound | None:
+        """The bound of a case, its spread with the family's behind it; None when there is none."""
+        for entry in self.entries:
+            if entry.case.key == case_key(case) and entry.metric == case.metric.name:
+                return self._bound(entry)
+        return None
+
+    def orphans(self, cases: Iterable[Case]) -> list[str]:
+        """Bounds that none of these cases uses."""
+        used = {case_key(case) for case in cases}
+        return [str(entry.case) for entry in self.entries if entry.case.key not in used]
+
+    def _bound(self, entry: BoundEntry) -> Bound:
+        family = family_spreads(self.entries, without=entry).get(Spread.family_of(entry), Spread.none())
+        spread, degrees = moderated(
+            entry.spread,
+            own_degrees=entry.attempts - 1,
+            family=family.spread,
+            family_degrees=family.degrees,
+        )
+        return Bound(
+            metric=METRICS[entry.metric],
+            centre=entry.centre,
+            spread=spread,
+            degrees=degrees,
+            attempts=entry.attempts,
+            nodes=entry.nodes,
+            where=f"{self.path}:{self.lines.get(entry.case.key, 1)}",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """The baseline of a node.
+
+    Attributes:
+        exact: the node is wired to the last link as the baseline says.
+        nearest: with no match, the baseline with most in common.
+        difference: the first difference to ``baseline`` or ``nearest``, in a sentence.
+    """
+
+    baseline: Baseline | None
+    exact: bool = False
+    nearest: Baseline | None = None
+    difference: str | None = None
+
+
+def find_baseline(
+    directories: Sequence[Path], *, sku: str, exact: str, facts: Mapping[str, str | int], expect: str | None
+) -> Match:
+    """The baseline for a node, the first directory's before the next's.
+
+    Args:
+        expect: the name of the baseline to take, whatever the node looks like.
+
+    Raises:
+        BaselineError: a file that cannot be read, or no baseline of the name expected.
+    """
+    known = [load_baseline(path) for directory in directories for path in _files(directory)]
+    if expect is not None:
+        known_names = ", ".join(sorted({baseline.name for baseline in known})) or "none at all"
+        found = [baseline for baseline in known if baseline.name == expect]
+        if not found:
+            raise BaselineError(f"no baseline is named {expect!r}; known: {known_names}")
+        return _match(found, exact, facts)
+    found = [baseline for baseline in known if baseline.sku == sku]
+    if found:
+        return _match(found, exact, facts)
+    if not known:
+        return Match(baseline=None)
+    nearest = max(known, key=lambda baseline: len(baseline.facts.items() & facts.items()))
+    return Match(baseline=None, nearest=nearest, difference=first_difference(nearest.facts, facts))
+
+
+def load_baseline(path: Path) -> Baseline:
+    """A baseline file.
+
+    Raises:
+        BaselineError: it cannot be read, or says something twice or wrongly; with file and line.
+    """
+    loaded = load_yaml(path, BaselineFile, error=BaselineError)
+    file = loaded.value
+    return Baseline(
+        name=file.name,
+        path=path,
+        sku=file.topology.sku,
+        exact=file.topology.exact,
+        facts=file.topology.facts,
+        recorded_at=file.recorded.at,
+        gpuwire=file.recorded.gpuwire,
+        tier=file.recorded.tier,
+        hosts=file.recorded.hosts,
+        software=file.recorded.software,
+        entries=file.bounds,
+        lines=_lines(path, loaded),
+    )
+
+
+def merge_new(baseline: Baseline, entries: Iterable[BoundEntry]) -> Baseline:
+    """The baseline with bounds for cases that had none; a bound that is there is never overwritten."""
+    there = {entry.case.key for entry in baseline.entries}
+    return replace(baseline, entries=(*baseline.entries, *(e for e in entries if e.case.key not in there)))
+
+
+def save_baseline(directory: Path, baseline: Baseline) -> Path:
+    """Write ``DIRECTORY/VENDOR/SKU.yaml``, whole or not at all; returns the file.
+
+    Raises:
+        BaselineError: it cannot be written; says what to do.
+    """
+    path = directory / str(baseline.facts.get("gpu_vendor", "cpu")) / f"{baseline.sku}.yaml"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(baseline_text(baseline))
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise BaselineError(
+            f"cannot write {path}: {error.strerror}; give a directory that can be written with --baselines"
+            " (pytest: --gpuwire-baselines)"
+        ) from error
+    return path
+
+
+def baseline_text(baseline: Baseline) -> str:
+    """The file: what a person reads first at the top, then one bound a line."""
+    head = {
+        "schema": 1,
+        "name": baseline.name,
+        "topology": {"sku": baseline.sku, "exact": baseline.exact, "facts": dict(baseline.facts)},
+        "recorded": {
+            "at": baseline.recorded_at.isoformat(timespec="seconds"),
+            "hosts": baseline.hosts,
+            "gpuwire": baseline.gpuwire,
+            "tier": baseline.tier,
+            "software": dict(baseline.software),
+        },
+    }
+    lines = ["# Recorded by gpuwire; bounds are written by it, not by hand. spread: sd of ln(figure) between attempts."]
+    lines.append(yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=120).rstrip())
+    lines.append("bounds:" if baseline.entries else "bounds: []")
+    for entry in sorted(baseline.entries, key=_order):
+        lines.append(f"  - {_flow(entry)}")
+    return "\n".join(lines) + "\n"
+
+
+def _flow(entry: BoundEntry) -> str:
+    case = {
+        "collective": entry.case.collective,
+        **({"size": format_size(entry.case.size), "dtype": entry.case.dtype} if entry.case.dtype else {}),
+        "world_size": entry.case.world_size,
+        "backend": entry.case.backend,
+    }
+    fields = {
+        "metric": entry.metric,
+        "case": case,
+        "unit": entry.unit,
+        "better": entry.better,
+        "centre": entry.centre,
+        "spread": entry.spread,
+        "attempts": entry.attempts,
+        "nodes": entry.nodes,
+    }
+    return yaml.safe_dump(fields, sort_keys=False, default_flow_style=True, width=10_000).strip()
+
+
+def _order(entry: BoundEntry) -> tuple[str, str, int, int]:
+    case = entry.case
+    return case.collective, case.dtype or "", case.world_size, case.size
+
+
+def _files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*.yaml") if path.name != POLICY_FILE_NAME)
+
+
+def _lines(path: Path, loaded: Loaded[BaselineFile]) -> dict[CaseKey, int]:
+    lines: dict[CaseKey, int] = {}
+    for index, entry in enumerate(loaded.value.bounds):
+        line = loaded.line("bounds", index)
+        if entry.case.key in lines:
+            raise BaselineError(
+                f"{path}:{line}: {entry.case} has a bound already on line {lines[entry.case.key]}; leave one"
+            )
+        lines[entry.case.key] = line
+    return lines
+
+
+def _match(found: Sequence[Baseline], exact: str, facts: Mapping[str, str | int]) -> Match:
+    for baseline in found:
+        if baseline.exact == exact:
+            return Match(baseline=baseline, exact=True)
+    return Match(baseline=found[0], difference=first_difference(found[0].facts, facts))

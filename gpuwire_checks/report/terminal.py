@@ -1,0 +1,177 @@
+"""The summary a person reads: a sentence, a table, reasons, counts. Pure: results in, lines out."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from io import StringIO
+
+from gpuwire_checks.records import METRICS, Outcome, Verdict
+from gpuwire_checks.report.document import Result
+from gpuwire_checks.units import format_value
+
+_WORST_FIRST = (
+    Outcome.WRONG,
+    Outcome.MISSING,
+    Outcome.REGRESSED,
+    Outcome.ERROR,
+    Outcome.NO_BASELINE,
+    Outcome.NOT_RUN,
+    Outcome.IMPROVED,
+    Outcome.PASS,
+)
+_STYLES = {
+    Outcome.WRONG: "bold red",
+    Outcome.MISSING: "bold red",
+    Outcome.REGRESSED: "bold red",
+    Outcome.ERROR: "magenta",
+    Outcome.NO_BASELINE: "yellow",
+    Outcome.NOT_RUN: "yellow",
+    Outcome.IMPROVED: "cyan",
+    Outcome.PASS: "green",
+}
+_ROWS_AT_MOST = 20
+_SAME_REASON_AT_MOST = 3
+
+
+def summary_lines(results: Sequence[Result], *, width: int, color: bool, host: str, baseline: str | None) -> list[str]:
+    """The whole summary.
+
+    Args:
+        baseline: the name of the baseline the node was held to, None where there was none.
+    """
+    if not results:
+        return []
+    verdicts = sorted((result.verdict for result in results), key=_worst_first)
+    shown, folded = _fold(verdicts)
+    lines = [headline(verdicts, host=host, baseline=baseline), *_table(shown, width=width, color=color)]
+    if folded:
+        lines.append(f"... and {folded} more PASS, inside their bounds (run.json has them all)")
+    return [*lines, *_reasons(verdicts), counts_line(verdicts)]
+
+
+def headline(verdicts: Sequence[Verdict], *, host: str, baseline: str | None) -> str:
+    """The verdict in a sentence: what, where, how much, what to do. Verdicts come worst first."""
+    total, counts = len(verdicts), Counter(verdict.outcome for verdict in verdicts)
+    faults = [verdict for verdict in verdicts if verdict.outcome.is_fault]
+    if faults:
+        kinds = ", ".join(f"{counts[o]} of {total} {o.value}" for o in _WORST_FIRST if o.is_fault and counts[o])
+        change = f" at {faults[0].change:+.0%}" if faults[0].change is not None else ""
+        return f"gpuwire: FAULT on {host}: {kinds}, first {faults[0].name}{change}; the reasons are below"
+    if counts[Outcome.ERROR]:
+        return (
+            f"gpuwire: {host} could not be measured: {counts[Outcome.ERROR]} of {total} ERROR; "
+            "the rank logs are in the run folder"
+        )
+    if counts[Outcome.NO_BASELINE]:
+        return (
+            f"gpuwire: {host} could not be judged: {counts[Outcome.NO_BASELINE]} of {total} have NO BASELINE; "
+            "record one with: gpuwire baseline record"
+        )
+    if counts[Outcome.NOT_RUN]:
+        return f"gpuwire: {host} is not judged whole: {counts[Outcome.NOT_RUN]} of {total} NOT RUN; give it more time"
+    return f"gpuwire: {host} is as its baseline {baseline or ''} says: {total} of {total} inside their bounds"
+
+
+def counts_line(verdicts: Sequence[Verdict]) -> str:
+    """How often each outcome occurred, faults first."""
+    counts = Counter(verdict.outcome for verdict in verdicts)
+    words = ", ".join(f"{counts[outcome]} {outcome.value}" for outcome in _WORST_FIRST if counts[outcome])
+    return f"gpuwire: {words} of {len(verdicts)} planned"
+
+
+def progress_line(index: int, total: int, result: Result) -> str:
+    """One result for a log: ``[ 12/49] all_reduce-1MiB-float32-ws2  0.85 GB/s  PASS  (accepted >= 0.61 GB/s)``."""
+    verdict, digits = result.verdict, len(str(total))
+    parts = [f"[{index:>{digits}}/{total}] {verdict.name}"]
+    if verdict.value is not None:
+        parts.append(format_value(verdict.value, verdict.unit))
+    parts.append(verdict.outcome.value)
+    accepted = accepted_words(verdict)
+    if accepted:
+        parts.append(f"(accepted {accepted})")
+    elif not verdict.outcome.is_good:
+        parts.append(f"({verdict.reason})")
+    return "  ".join(parts)
+
+
+def accepted_words(verdict: Verdict) -> str:
+    """The side of the bound that a fault is on: ``>= 0.61 GB/s``, ``<= 812 us``."""
+    if verdict.accepted is None:
+        return ""
+    low, high = verdict.accepted
+    if METRICS[verdict.metric].better == "higher":
+        return f">= {format_value(low, verdict.unit)}"
+    return f"<= {format_value(high, verdict.unit)}"
+
+
+def _worst_first(verdict: Verdict) -> tuple[int, float]:
+    return _WORST_FIRST.index(verdict.outcome), _room(verdict)
+
+
+def _room(verdict: Verdict) -> float:
+    """How far the figure is from its limit on the bad side, as a logarithm; negative beyond it."""
+    if verdict.value is None or verdict.accepted is None:
+        return math.inf
+    low, high = verdict.accepted
+    if METRICS[verdict.metric].better == "higher":
+        return math.log(verdict.value / low)
+    return math.log(high / verdict.value)
+
+
+def _fold(verdicts: Sequence[Verdict]) -> tuple[list[Verdict], int]:
+    """The rows to show, and how many passes are left out. Nothing but a pass is ever left out."""
+    others = [verdict for verdict in verdicts if verdict.outcome is not Outcome.PASS]
+    passes = [verdict for verdict in verdicts if verdict.outcome is Outcome.PASS]
+    room = max(3, _ROWS_AT_MOST - len(others))
+    return [*others, *passes[:room]], max(0, len(passes) - room)
+
+
+def _table(verdicts: Sequence[Verdict], *, width: int, color: bool) -> list[str]:
+    from rich import box  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=box.SIMPLE if color else box.ASCII2, pad_edge=False, show_edge=False)
+    table.add_column("case", no_wrap=True, overflow="ignore", min_width=max(len(v.name) for v in verdicts))
+    table.add_column("outcome", no_wrap=True)
+    for title in ("figure", "baseline", "accepted", "change"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for title in ("attempts", "slowest rank"):
+        table.add_column(title, justify="right")
+    for verdict in verdicts:
+        outcome = Text(verdict.outcome.value, style=_STYLES[verdict.outcome])
+        table.add_row(verdict.name, outcome, *_cells(verdict))
+    text = StringIO()
+    console = Console(
+        file=text, width=max(width, 40), color_system="standard" if color else None, force_terminal=color, legacy_windows=False
+    )
+    console.print(table)
+    return [line.rstrip() for line in text.getvalue().splitlines()]
+
+
+def _cells(verdict: Verdict) -> list[str]:
+    return [
+        "" if verdict.value is None else format_value(verdict.value, verdict.unit),
+        "" if verdict.centre is None else format_value(verdict.centre, verdict.unit),
+        accepted_words(verdict),
+        "" if verdict.change is None else f"{verdict.change:+.1%}",
+        str(len(verdict.attempts) or ""),
+        "" if verdict.slowest_rank is None else str(verdict.slowest_rank),
+    ]
+
+
+def _reasons(verdicts: Sequence[Verdict]) -> list[str]:
+    """A sentence for each fault; for the rest that is not good, one for each reason, as they tend to share it."""
+    lines = [f"{v.outcome.value} {v.name}: {v.reason}" for v in verdicts if v.outcome.is_fault]
+    shared: Counter[tuple[Outcome, str]] = Counter()
+    for verdict in verdicts:
+        if verdict.outcome.is_fault or verdict.outcome.is_good:
+            continue
+        shared[verdict.outcome, verdict.reason] += 1
+        if len(shared) <= _SAME_REASON_AT_MOST and shared[verdict.outcome, verdict.reason] == 1:
+            lines.append(f"{verdict.outcome.value} {verdict.name}: {verdict.reason}")
+    more = sum(shared.values()) - min(len(shared), _SAME_REASON_AT_MOST)
+    return [*lines, f"... and {more} more like these"] if more > 0 else lines
