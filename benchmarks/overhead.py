@@ -50,9 +50,13 @@ def main() -> int:
         ours, bare = starts(work)
         collect_seconds, torch_in_driver = collection(work)
         kept, spawned = spawn_per_test(work)
-    print(f"overhead per case over {len(cases)} cases: mean {mean(cases) * 1e3:.1f} ms, median {median(cases) * 1e3:.1f} ms, "
-          f"longest {max(cases) * 1e3:.1f} ms")
-    print(f"start to first measured call: {median(ours):.2f} s; bare script: {median(bare):.2f} s (medians of {STARTS})")
+    print(
+        f"overhead per case over {len(cases)} cases: mean {mean(cases) * 1e3:.1f} ms, median {median(cases) * 1e3:.1f} ms, "
+        f"longest {max(cases) * 1e3:.1f} ms"
+    )
+    print(
+        f"start to first measured call: {median(ours):.2f} s; bare script: {median(bare):.2f} s (medians of {STARTS})"
+    )
     print(f"collection, pytest's own start included: {collect_seconds:.2f} s")
     print(f"a case on ranks that live on: {kept:.3f} s; spawned for every test: {spawned:.3f} s")
     return finish(

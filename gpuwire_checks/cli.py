@@ -104,7 +104,9 @@ def record(
     device: Device = None,
     dtypes: Dtypes = None,
     run_dir: RunDir = None,
-    attempts: Annotated[int | None, typer.Option(min=2, help="Attempts behind each bound; default: the policy's.")] = None,
+    attempts: Annotated[
+        int | None, typer.Option(min=2, help="Attempts behind each bound; default: the policy's.")
+    ] = None,
     if_missing: Annotated[bool, typer.Option("--if-missing", help="Only cases that have no bound yet.")] = False,
 ) -> None:
     """Measure this node several times over and write its baseline."""

@@ -69,7 +69,11 @@ def judge(attempts: Sequence[Measurement], bound: Bound | None, rule: Rule, *, w
 
 def accepted_range(bound: Bound, rule: Rule) -> tuple[float, float]:
     """Lowest and highest figure accepted, in the metric's unit: the centre over and times one factor."""
-    smallest = -math.log1p(-rule.min_effect) if rule.min_effect < 1 and bound.metric.better == "higher" else math.log1p(rule.min_effect)
+    smallest = (
+        -math.log1p(-rule.min_effect)
+        if rule.min_effect < 1 and bound.metric.better == "higher"
+        else math.log1p(rule.min_effect)
+    )
     width = half_width(
         min_effect=smallest,
         level=rule.level,

@@ -73,15 +73,15 @@ def choose_world(topology: NodeTopology, *, device: str, world_size: int | None)
         raise ConfigError(f"unknown device {device!r}; one of auto, {', '.join(BACKENDS)}")
     size = world_size if world_size is not None else gpus if device != "cpu" else _cpu_ranks(topology)
     if size < 2:
-        raise ConfigError(f"a world of {size} rank moves nothing: collectives need at least 2; give --gpuwire-world-size 2 or more")
+        raise ConfigError(
+            f"a world of {size} rank moves nothing: collectives need at least 2; give --gpuwire-world-size 2 or more"
+        )
     if device != "cpu" and size > gpus:
         raise ConfigError(f"--gpuwire-world-size {size} needs {size} GPUs, and {gpus} are visible here")
     return World(size=size, device=device, backend=BACKENDS[device])
 
 
-def make_plan(
-    topology: NodeTopology, tier: Tier, world: World, *, extra_dtypes: tuple[str, ...] = ()
-) -> Plan:
+def make_plan(topology: NodeTopology, tier: Tier, world: World, *, extra_dtypes: tuple[str, ...] = ()) -> Plan:
     """Every case of a tier that makes sense on this node, in the order of least rebuilding."""
     sizes = tier.cpu if world.device == "cpu" else tier.accelerator
     return Plan(

@@ -32,9 +32,7 @@ def robust_spread(values: Sequence[float]) -> float:
     return max(_MAD_TO_SD * median(abs(log - centre) for log in logs), plain / 2)
 
 
-def moderated(
-    own: float, *, own_degrees: float, family: float, family_degrees: float
-) -> tuple[float, float]:
+def moderated(own: float, *, own_degrees: float, family: float, family_degrees: float) -> tuple[float, float]:
     """A metric's spread with its family's behind it, and the degrees of freedom of the two together.
 
     Few attempts say little about their own spread: variances are pooled by their degrees of freedom, after Smyth (2004),

@@ -69,6 +69,8 @@ def format_value(value: float, unit: str) -> str:
 
 
 def _three_digits(value: float) -> str:
+    if value == 0:
+        return "0"
     magnitude = abs(value)
     decimals = 0 if magnitude >= 99.95 else 1 if magnitude >= 9.995 else 2 if magnitude >= 0.9995 else 4
     return f"{value:.{decimals}f}"

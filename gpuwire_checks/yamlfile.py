@@ -117,9 +117,7 @@ class _Reader:
 
 
 def _problems(path: Path, lines: dict[Path_, int], problem: ValidationError, model: type[BaseModel]) -> list[str]:
-    found = sorted(
-        (_line(lines, _located(detail["loc"])), _words(detail, model)) for detail in problem.errors()
-    )
+    found = sorted((_line(lines, _located(detail["loc"])), _words(detail, model)) for detail in problem.errors())
     return [f"{path}:{line}: {text}" for line, text in found]
 
 

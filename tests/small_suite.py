@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-CONFTEST = '''
+CONFTEST = """
 import pytest
 from fakes import FakeRanks, Mismatch
 from topologies import cpu_node, gpu_node
@@ -28,21 +28,21 @@ def pytest_gpuwire_topology(config):
 
 def pytest_gpuwire_ranks(config, spec, folder):
     return FakeRanks(figure, slow_rank={slow_rank})
-'''
+"""
 
-SUITE = '''
+SUITE = """
 def test_collective(measured, expect):
     expect.correct(measured)
     expect.within_baseline(measured)
-'''
+"""
 
-WIRING = '''
+WIRING = """
 def test_topology(wiring, expect):
     expect.present(wiring)
 
 def test_required_hardware(required, expect):
     expect.present(required)
-'''
+"""
 
 POLICY = {
     "schema": 1,

@@ -48,7 +48,8 @@ def test_a_duration_of_nothing_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(412e-6, "412 us"), (5.1e-6, "5.10 us"), (0.0213, "21.3 ms"), (1.57, "1.57 s"), (61.2, "61.2 s")]
+    ("seconds", "text"),
+    [(412e-6, "412 us"), (5.1e-6, "5.10 us"), (0.0213, "21.3 ms"), (1.57, "1.57 s"), (61.2, "61.2 s")],
 )
 def test_seconds_come_in_the_unit_a_person_would_say(seconds: float, text: str) -> None:
     assert format_seconds(seconds) == text
@@ -58,3 +59,4 @@ def test_a_figure_is_never_in_scientific_notation() -> None:
     assert format_value(0.000123, "GB/s") == "0.0001 GB/s"
     assert format_value(123456.7, "us") == "123457 us"
     assert format_value(99.96, "GB/s") == "100 GB/s"
+    assert format_seconds(0.0) == "0 us"

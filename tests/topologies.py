@@ -7,7 +7,9 @@ from gpuwire_checks.topology.model import Cpu, Gpu, Nic, NodeTopology, NumaNode,
 SOFTWARE = Software(kernel="6.1.0", python="3.11.7", torch="2.13.0", driver=None, cuda=None, nccl=None)
 
 
-def cpu_node(*, cores: int = 2, numa_nodes: int = 1, memory_bytes: int = 32 << 30, model: str = "Test CPU") -> NodeTopology:
+def cpu_node(
+    *, cores: int = 2, numa_nodes: int = 1, memory_bytes: int = 32 << 30, model: str = "Test CPU"
+) -> NodeTopology:
     """A node without a GPU."""
     each = cores // numa_nodes
     return NodeTopology(
@@ -35,9 +37,15 @@ def cpu_node(*, cores: int = 2, numa_nodes: int = 1, memory_bytes: int = 32 << 3
 
 
 def gpu_node(
-    *, gpus: int = 8, numa_nodes: int = 2, path: str = "NV18", memory_bytes: int = 80 << 30, model: str = "NVIDIA H100 80GB HBM3"
+    *,
+    gpus: int = 8,
+    numa_nodes: int = 2,
+    path: str = "NV18",
+    lost_link: int | None = None,
+    memory_bytes: int = 80 << 30,
+    model: str = "NVIDIA H100 80GB HBM3",
 ) -> NodeTopology:
-    """A node of GPUs joined pairwise by ``path``, half of them on each NUMA node."""
+    """A node of GPUs joined pairwise by ``path``, half of them on each NUMA node; GPU ``lost_link`` lacks one link."""
     host = cpu_node(cores=64, numa_nodes=numa_nodes)
     cards = tuple(
         Gpu(
@@ -56,7 +64,9 @@ def gpu_node(
         for index in range(gpus)
     )
     paths = tuple(
-        PairPath(a=f"GPU{a}", b=f"GPU{b}", path=path) for a in range(gpus) for b in range(a + 1, gpus)
+        PairPath(a=f"GPU{a}", b=f"GPU{b}", path="NV17" if lost_link in (a, b) else path)
+        for a in range(gpus)
+        for b in range(a + 1, gpus)
     )
     return NodeTopology(
         source="live",

@@ -71,7 +71,9 @@ class BoundEntry(_Strict):
     def _fits_its_metric(self) -> BoundEntry:
         metric = METRICS[self.metric]
         if self.unit != metric.unit:
-            raise ValueError(f"{self.metric} is in {metric.unit}, not {self.unit!r}; convert the figure, or record it anew")
+            raise ValueError(
+                f"{self.metric} is in {metric.unit}, not {self.unit!r}; convert the figure, or record it anew"
+            )
         if self.better != metric.better:
             raise ValueError(f"of {self.metric}, {metric.better} is better, not {self.better}")
         return self

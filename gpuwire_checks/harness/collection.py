@@ -37,7 +37,9 @@ def parametrize(metafunc: pytest.Metafunc, node: Node, clock: SampleClock) -> No
         metafunc.parametrize("requirement", required or [None], ids=None if required else ["nothing"])
     if "case" not in metafunc.fixturenames:
         return
-    hardware = [getattr(pytest.mark, name) for name in markers.exercised_hardware(node.topology, node.plan.world.device)]
+    hardware = [
+        getattr(pytest.mark, name) for name in markers.exercised_hardware(node.topology, node.plan.world.device)
+    ]
     metafunc.parametrize(
         "case",
         [

@@ -34,9 +34,13 @@ class NodeLock:
         try:
             self._lock.acquire(timeout=0)
         except Timeout as error:
-            raise ConfigError(f"another gpuwire run is on this node: {self._holder()}; wait for it, or stop it") from error
+            raise ConfigError(
+                f"another gpuwire run is on this node: {self._holder()}; wait for it, or stop it"
+            ) from error
         except OSError as error:
-            raise ConfigError(f"cannot lock {self.path}: {error.strerror}; set {LOCK_VARIABLE} to another path") from error
+            raise ConfigError(
+                f"cannot lock {self.path}: {error.strerror}; set {LOCK_VARIABLE} to another path"
+            ) from error
         started = datetime.now(timezone.utc).isoformat(timespec="seconds")
         self._owner.write_text(json.dumps({"pid": os.getpid(), "started": started, "run": run}))
 

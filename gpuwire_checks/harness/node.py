@@ -54,9 +54,7 @@ def survey(settings: Settings, *, topology: NodeTopology | None = None) -> Node:
         raise ConfigError(f"--gpuwire-tier: {settings.tier!r} is none of {', '.join(policy.tiers)}")
     world = choose_world(topology, device=settings.device, world_size=settings.world_size)
     print_, known = fingerprint(topology), facts(topology)
-    match = find_baseline(
-        settings.baselines, sku=print_.sku, exact=print_.exact, facts=known, expect=settings.expect
-    )
+    match = find_baseline(settings.baselines, sku=print_.sku, exact=print_.exact, facts=known, expect=settings.expect)
     text = os.environ.get(FAULT_VARIABLE)
     return Node(
         settings=settings,
@@ -86,9 +84,7 @@ def pool_spec(node: Node) -> PoolSpec:
 def deadlines(node: Node) -> Deadlines:
     """How long the ranks may take, by the policy."""
     policy = node.policy.deadlines
-    return Deadlines(
-        start_seconds=policy.start_seconds, floor_seconds=policy.floor_seconds, factor=policy.factor
-    )
+    return Deadlines(start_seconds=policy.start_seconds, floor_seconds=policy.floor_seconds, factor=policy.factor)
 
 
 def _last_level_cache(topology: NodeTopology) -> int:

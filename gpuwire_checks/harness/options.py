@@ -30,10 +30,16 @@ class Option:
 _OPTIONS = (
     Option(name="tier", metavar="TIER", help="smoke, nightly (default), acceptance or soak: how much is measured"),
     Option(name="budget", metavar="TIME", help="stop cleanly after so long, such as 10m; what is left is NOT RUN"),
-    Option(name="baselines", metavar="DIR", help="the site's baselines and policy.yaml, looked at before the shipped ones"),
+    Option(
+        name="baselines", metavar="DIR", help="the site's baselines and policy.yaml, looked at before the shipped ones"
+    ),
     Option(name="missing", metavar="WHAT", help="a case without a bound: fail (default), record it, or warn"),
     Option(name="expect", metavar="NAME", help="the baseline this node must be held to, instead of the best match"),
-    Option(name="require", metavar="HW,...", help="hardware that must be here, such as nvlink,infiniband; absent is MISSING"),
+    Option(
+        name="require",
+        metavar="HW,...",
+        help="hardware that must be here, such as nvlink,infiniband; absent is MISSING",
+    ),
     Option(name="run-dir", metavar="DIR", help="where run folders go (default: gpuwire-runs)"),
     Option(name="world-size", metavar="N", help="ranks; default: one a GPU, or on a CPU half the cores, 2 to 8"),
     Option(name="device", metavar="TYPE", help="auto (default), cpu, cuda or xpu"),

@@ -82,9 +82,7 @@ def save_recorded(
 def known_software(node: Node, software: Mapping[str, str]) -> dict[str, str | None]:
     """Versions behind a figure: what was discovered on the node, and over it what the ranks saw."""
     found = node.topology.software
-    discovered = {
-        name: getattr(found, name) for name in ("kernel", "driver", "cuda", "nccl", "torch", "python")
-    }
+    discovered = {name: getattr(found, name) for name in ("kernel", "driver", "cuda", "nccl", "torch", "python")}
     versions = {name: value.value if isinstance(value, Unread) else value for name, value in discovered.items()}
     return {**versions, **{name: value for name, value in software.items() if name in versions}}
 
@@ -98,7 +96,9 @@ def record_baseline(
         GpuwireError: the node could not be measured, or the baseline not be written. Nothing half measured is kept.
     """
     node = survey(settings)
-    site = node.match.baseline if node.match.baseline and node.match.baseline.path.is_relative_to(settings.site) else None
+    site = (
+        node.match.baseline if node.match.baseline and node.match.baseline.path.is_relative_to(settings.site) else None
+    )
     cases = [case for case in node.plan.cases if not (only_missing and site and site.bound_for(case))]
     if not cases:
         echo(f"gpuwire: {site.path if site else settings.site} has a bound for every planned case; nothing to record")

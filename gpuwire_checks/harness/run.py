@@ -143,7 +143,9 @@ class Run:
         left = max(0.0, budget - (time.monotonic() - self._start))
         if left >= case.predicted_seconds:
             return None
-        return f"{left:.1f} s are left of the budget of {budget:g} s, and this takes about {case.predicted_seconds:.1f} s"
+        return (
+            f"{left:.1f} s are left of the budget of {budget:g} s, and this takes about {case.predicted_seconds:.1f} s"
+        )
 
     def _save_recorded(self) -> None:
         if not self._to_record:

@@ -48,5 +48,7 @@ def read_file(path: Path) -> NodeTopology:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise TopologyError(f"{path}: not text (byte {error.start}); give the output of `nvidia-smi topo -m`") from error
+        raise TopologyError(
+            f"{path}: not text (byte {error.start}); give the output of `nvidia-smi topo -m`"
+        ) from error
     return read_topo_matrix(text, source=str(path))

@@ -71,9 +71,7 @@ def unmeasured(case: Case, outcome: Outcome, reason: str) -> Trial:
     metric = case.metric
     return Trial(
         case=case,
-        verdict=Verdict(
-            outcome=outcome, case=case, name=case.id, metric=metric.name, unit=metric.unit, reason=reason
-        ),
+        verdict=Verdict(outcome=outcome, case=case, name=case.id, metric=metric.name, unit=metric.unit, reason=reason),
     )
 
 

@@ -117,9 +117,7 @@ class CaseRun:
         self.align()
         self.tally(lambda: call(0))  # carries the skew of the barrier
         per_call: list[float] = []
-        self.tally(
-            lambda: per_call.append(timing.pipelined(call, self.state.clock, iterations=effort.iterations))
-        )
+        self.tally(lambda: per_call.append(timing.pipelined(call, self.state.clock, iterations=effort.iterations)))
         return per_call[0]
 
     def single_call(self, index: int) -> timing.SingleCall:
@@ -127,9 +125,7 @@ class CaseRun:
         before = faults.before_call(self.fault)
         self.align()
         singles: list[timing.SingleCall] = []
-        self.tally(
-            lambda: singles.append(timing.one_call(self.call(), self.state.clock, index=index, before=before))
-        )
+        self.tally(lambda: singles.append(timing.one_call(self.call(), self.state.clock, index=index, before=before)))
         return singles[0]
 
     def _agreed_seconds(self, call: Call, *, iterations: int) -> float:

@@ -78,9 +78,7 @@ def prepare(state: RankState, parameters: Mapping[str, Any]) -> tuple[CaseRun, i
         world_size=state.world_size,
         item_bytes=dtype.itemsize,
     )
-    slots = state.arena.slots(
-        collective, moved_bytes=moved, dtype=dtype, world_size=state.world_size, rank=state.rank
-    )
+    slots = state.arena.slots(collective, moved_bytes=moved, dtype=dtype, world_size=state.world_size, rank=state.rank)
     fault = faults.fault_here(parameters.get("fault"), rank=state.rank, collective=collective)
     return CaseRun(state=state, collective=collective, slots=slots, fault=fault), moved
 

@@ -100,7 +100,10 @@ def find_wrong(output: torch.Tensor, regions: Sequence[Region], *, world_size: i
             count += differs.numel()
             at = int(differs[0])
             first = first or Wrong(
-                index=region.start + begin + at, expected=f"{float(expected[at]):.9g}", got=f"{float(got[at]):.9g}", count=0
+                index=region.start + begin + at,
+                expected=f"{float(expected[at]):.9g}",
+                got=f"{float(got[at]):.9g}",
+                count=0,
             )
     if first is None:
         return None

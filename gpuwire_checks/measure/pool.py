@@ -36,9 +36,7 @@ class Pool:
         self._asked = 0
         self.control: tuple[str, int] = (LOOPBACK, self._listener.getsockname()[1])
         try:
-            self.ranks = launch(
-                spec, control=f"{LOOPBACK}:{self.control[1]}", token=self._token, folder=folder
-            )
+            self.ranks = launch(spec, control=f"{LOOPBACK}:{self.control[1]}", token=self._token, folder=folder)
         except MeasurementError:
             self._close_sockets()
             raise

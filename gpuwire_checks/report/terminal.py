@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 
 from gpuwire_checks.records import METRICS, Outcome, Verdict
@@ -129,38 +129,50 @@ def _fold(verdicts: Sequence[Verdict]) -> tuple[list[Verdict], int]:
 
 
 def _table(verdicts: Sequence[Verdict], *, width: int, color: bool) -> list[str]:
-    from rich import box  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    table = Table(box=box.SIMPLE if color else box.ASCII2, pad_edge=False, show_edge=False)
-    table.add_column("case", no_wrap=True, overflow="ignore", min_width=max(len(v.name) for v in verdicts))
-    table.add_column("outcome", no_wrap=True)
-    for title in ("figure", "baseline", "accepted", "change"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for title in ("attempts", "slowest rank"):
-        table.add_column(title, justify="right")
-    for verdict in verdicts:
-        outcome = Text(verdict.outcome.value, style=_STYLES[verdict.outcome])
-        table.add_row(verdict.name, outcome, *_cells(verdict))
+    rows = [_cells(verdict) for verdict in verdicts]
+    columns = _columns_that_fit(rows, width)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        justify = "left" if column in ("case", "outcome") else "right"
+        table.add_column(column, justify=justify, no_wrap=True, overflow="ignore")  # type: ignore[arg-type]
+    for verdict, row in zip(verdicts, rows, strict=True):
+        table.add_row(*(Text(row[c], style=_STYLES[verdict.outcome] if c == "outcome" else "") for c in columns))
     text = StringIO()
-    console = Console(
-        file=text, width=max(width, 40), color_system="standard" if color else None, force_terminal=color, legacy_windows=False
-    )
+    # Wide enough for what was chosen: a figure cut short is worse than a line too long.
+    wide = max(width, _width(rows, columns))
+    console = Console(file=text, width=wide, color_system="standard" if color else None, force_terminal=color)
     console.print(table)
     return [line.rstrip() for line in text.getvalue().splitlines()]
 
 
-def _cells(verdict: Verdict) -> list[str]:
-    return [
-        "" if verdict.value is None else format_value(verdict.value, verdict.unit),
-        "" if verdict.centre is None else format_value(verdict.centre, verdict.unit),
-        accepted_words(verdict),
-        "" if verdict.change is None else f"{verdict.change:+.1%}",
-        str(len(verdict.attempts) or ""),
-        "" if verdict.slowest_rank is None else str(verdict.slowest_rank),
-    ]
+def _columns_that_fit(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
+    """Columns that have something in them, less those that can best be spared in a narrow window."""
+    columns = [column for column in rows[0] if any(row[column] for row in rows)]
+    for spared in ("slowest rank", "attempts", "baseline", "change"):
+        if _width(rows, columns) > width and spared in columns:
+            columns.remove(spared)
+    return columns
+
+
+def _width(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> int:
+    return sum(max(len(column), *(len(row[column]) for row in rows)) + 2 for column in columns)
+
+
+def _cells(verdict: Verdict) -> dict[str, str]:
+    return {
+        "case": verdict.name,
+        "outcome": verdict.outcome.value,
+        "figure": "" if verdict.value is None else format_value(verdict.value, verdict.unit),
+        "baseline": "" if verdict.centre is None else format_value(verdict.centre, verdict.unit),
+        "accepted": accepted_words(verdict),
+        "change": "" if verdict.change is None else f"{verdict.change:+.1%}",
+        "attempts": str(len(verdict.attempts) or ""),
+        "slowest rank": "" if verdict.slowest_rank is None else str(verdict.slowest_rank),
+    }
 
 
 def _reasons(verdicts: Sequence[Verdict]) -> list[str]:

@@ -31,7 +31,9 @@ def test_a_rank_that_ends_is_named_with_its_status_and_the_next_case_runs(folder
     ranks = Ranks(
         spec(), folder=folder, deadlines=Deadlines(), fault=Fault(kind="exit", rank=1, collective="broadcast")
     )
-    with pytest.raises(MeasurementError, match=r"rank 1 ended with status 17 while measure_collective broadcast.*log: "):
+    with pytest.raises(
+        MeasurementError, match=r"rank 1 ended with status 17 while measure_collective broadcast.*log: "
+    ):
         ranks.measure(case("broadcast"))
     assert children() == before
     assert ranks.measure(case("all_reduce")).mismatches == ()
