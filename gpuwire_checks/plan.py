@@ -109,7 +109,9 @@ def _cases(topology: NodeTopology, sizes: Sizes, world: World, extra_dtypes: tup
             if name == "barrier" or (dtype != sizes.dtypes[0] and not row.reduces):
                 continue
             for size_class, class_sizes in by_class.items():
-                for size_bytes in class_sizes:
+                for size_bytes in sorted(
+                    set(class_sizes) - (set(sizes.bucket) if size_class is SizeClass.PEAK else set())
+                ):
                     yield _case(name, size_bytes, dtype, size_class, sizes, world)
 
 

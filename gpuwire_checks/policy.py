@@ -44,10 +44,14 @@ class FalseAlarms(_Strict):
 
 
 class Attempts(_Strict):
-    """Attempts behind a recorded bound, and at most before a suspicion is a verdict."""
+    """Attempts behind a recorded bound, and at most before a suspicion is a verdict.
+
+    ``pause_seconds`` lie between attempts at a suspicion: what disturbs a node for a moment has gone by then.
+    """
 
     record: int = Field(ge=2, le=100)
     confirm: int = Field(ge=1, le=20)
+    pause_seconds: float = Field(ge=0, le=60)
 
 
 class DeadlineFile(_Strict):

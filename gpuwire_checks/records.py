@@ -157,14 +157,19 @@ class Measurement:
     conditions: Mapping[str, str]
 
     @property
-    def repeats(self) -> tuple[float, ...]:
-        """Seconds per call of each pipelined repeat on its slowest rank."""
-        return slowest_of_ranks(self.pipelined)
+    def samples(self) -> tuple[float, ...]:
+        """Seconds per call on the slowest rank, of each sample of the kind that this case is gated on.
+
+        Single calls in the latency class, where one late wake-up would spoil a whole repeat; repeats of calls back to back in
+        the others, as they are sent by training. The two are never compared with each other.
+        """
+        gate = self.per_call if self.case.size_class is SizeClass.LATENCY else self.pipelined
+        return slowest_of_ranks(gate)
 
     @property
     def seconds(self) -> float:
-        """Seconds per call: the median repeat. Time first, bandwidth last: a mean of rates hides slow repeats."""
-        return median(self.repeats)
+        """Seconds per call: the median sample. Time first, bandwidth last: a mean of rates hides slow samples."""
+        return median(self.samples)
 
     @property
     def value(self) -> float:

@@ -5,6 +5,7 @@ Sizes are binary (1 KiB = 1024 bytes); rates are decimal (1 GB/s = 1e9 bytes a s
 
 from __future__ import annotations
 
+import math
 import re
 
 _SIZE_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -71,6 +72,7 @@ def format_value(value: float, unit: str) -> str:
 def _three_digits(value: float) -> str:
     if value == 0:
         return "0"
-    magnitude = abs(value)
-    decimals = 0 if magnitude >= 99.95 else 1 if magnitude >= 9.995 else 2 if magnitude >= 0.9995 else 4
+    # Rounded first: 99.96 has three digits as 100, not as 100.0.
+    rounded = float(f"{value:.3g}")
+    decimals = max(0, 2 - math.floor(math.log10(abs(rounded))))
     return f"{value:.{decimals}f}"

@@ -56,7 +56,7 @@ def test_seconds_come_in_the_unit_a_person_would_say(seconds: float, text: str) 
 
 
 def test_a_figure_is_never_in_scientific_notation() -> None:
-    assert format_value(0.000123, "GB/s") == "0.0001 GB/s"
+    assert format_value(0.000123, "GB/s") == "0.000123 GB/s"
     assert format_value(123456.7, "us") == "123457 us"
     assert format_value(99.96, "GB/s") == "100 GB/s"
     assert format_seconds(0.0) == "0 us"

@@ -85,8 +85,8 @@ def read_settings(config: pytest.Config) -> Settings:
     Raises:
         ConfigError: an option that does not mean anything; says which values do.
     """
-    given = {option.name: value for option in _OPTIONS if (value := _given(config, option.name)) is not None}
-    return make_settings(given, root=config.rootpath)
+    given = {option.name: value for option in _OPTIONS if (value := _given(config, option)) is not None}
+    return make_settings(given, root=config.invocation_params.dir)
 
 
 def make_settings(given: dict[str, str], *, root: Path) -> Settings:
@@ -114,11 +114,15 @@ def make_settings(given: dict[str, str], *, root: Path) -> Settings:
     )
 
 
-def _given(config: pytest.Config, name: str) -> str | None:
-    value = config.getoption(f"gpuwire_{_ini(name)}", None)
-    if value is None:
-        value = config.getini(f"gpuwire_{_ini(name)}") or None
-    return None if value is None else str(value)
+def _given(config: pytest.Config, option: Option) -> str | None:
+    """The option's text: a path on the command line is relative to the user's directory, one in an ini file to the root."""
+    on_command_line = config.getoption(f"gpuwire_{_ini(option.name)}", None)
+    if on_command_line is not None:
+        return str(on_command_line)
+    in_ini = config.getini(f"gpuwire_{_ini(option.name)}")
+    if not in_ini:
+        return None
+    return str(config.rootpath / in_ini) if option.metavar == "DIR" else str(in_ini)
 
 
 def _convert(given: dict[str, str], name: str, convert: Callable[[str], Any]) -> Any:

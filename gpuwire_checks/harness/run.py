@@ -76,7 +76,14 @@ class Run:
                 if trial.verdict.outcome is Outcome.NO_BASELINE:
                     self._to_record.append(trial.attempts)
                 return trial
-            return run_trial(case, self._ranks, bound=bound, rule=rule, where=node.where)
+            return run_trial(
+                case,
+                self._ranks,
+                bound=bound,
+                rule=rule,
+                pause_seconds=node.policy.attempts.pause_seconds,
+                where=node.where,
+            )
         except MeasurementError as error:
             return unmeasured(case, Outcome.ERROR, str(error))
 

@@ -190,7 +190,7 @@ class GpuwireSession:
         if trial.verdict.outcome is Outcome.ERROR:
             pytest.fail(f"ERROR {case.id}: {trial.verdict.reason}", pytrace=False)
         benchmark.extra_info.update(benchmark_info(result))
-        feed(benchmark, self._clock, [seconds for attempt in trial.attempts for seconds in attempt.repeats])
+        feed(benchmark, self._clock, [seconds for attempt in trial.attempts for seconds in attempt.samples])
         return trial
 
     def judge_topology(self, item: pytest.Item) -> Trial:

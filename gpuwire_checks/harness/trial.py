@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -38,10 +39,13 @@ class Trial:
     attempts: tuple[Measurement, ...] = ()
 
 
-def run_trial(case: Case, ranks: Measures, *, bound: Bound | None, rule: Rule, where: str) -> Trial:
+def run_trial(
+    case: Case, ranks: Measures, *, bound: Bound | None, rule: Rule, pause_seconds: float, where: str
+) -> Trial:
     """Measure until the judge has settled.
 
     Args:
+        pause_seconds: between attempts.
         where: the baseline that was looked in, for the message when it has no bound.
 
     Raises:
@@ -49,6 +53,8 @@ def run_trial(case: Case, ranks: Measures, *, bound: Bound | None, rule: Rule, w
     """
     attempts: list[Measurement] = []
     while True:
+        if attempts:
+            time.sleep(pause_seconds)
         attempts.append(ranks.measure(case, fresh=bool(attempts)))
         judgement = judge(attempts, bound, rule, where=where)
         if judgement.settled:

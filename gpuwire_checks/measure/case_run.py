@@ -15,10 +15,14 @@ from gpuwire_checks.measure.buffers import Arena, Slot
 from gpuwire_checks.measure.faults import Fault
 from gpuwire_checks.measure.timing import Call, Clock
 
-# Shares of a case's seconds; the rest is alignment and the check.
-_PIPELINED_SHARE = 0.6
-_PER_CALL_SHARE = 0.25
+# Share of a case's seconds spent on the calls it is gated on, and on the others; the rest is alignment and the check.
+_GATED_SHARE = 0.6
+_OTHER_SHARE = 0.25
 _WARM_UP_SHARE = 0.05
+
+# Many short repeats rather than few long ones: a disturbance then spoils a sample, and not the median.
+_REPEATS_AT_MOST = 25
+_CALLS_A_REPEAT = 4
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,14 +50,21 @@ class Effort:
     warm_up: int
 
     @classmethod
-    def within(cls, seconds: float, *, call_seconds: float) -> Effort:
-        """As many calls as fit ``seconds``, never fewer than 3 repeats and 3 single calls."""
+    def within(cls, seconds: float, *, call_seconds: float, gate_single_calls: bool) -> Effort:
+        """As many calls as fit ``seconds``, never fewer than 3 repeats and 3 single calls.
+
+        Args:
+            gate_single_calls: the case is gated on its single calls, so that most of the time is theirs.
+        """
         affordable = seconds / max(call_seconds, 1e-7)
-        repeats = _clamp(affordable * _PIPELINED_SHARE / 2, 3, 9)
+        gated, other = affordable * _GATED_SHARE, affordable * _OTHER_SHARE
+        single, pipelined = (gated, other) if gate_single_calls else (other, gated)
+        repeats = _clamp(pipelined / _CALLS_A_REPEAT, 3, _REPEATS_AT_MOST)
         return cls(
             repeats=repeats,
-            iterations=_clamp(affordable * _PIPELINED_SHARE / repeats - 1, 1, 10_000),
-            single_calls=_clamp(affordable * _PER_CALL_SHARE, 3, 50),
+            iterations=_clamp(pipelined / repeats - 1, 1, 10_000),
+            # Each has a barrier before it, which takes about as long as a small call.
+            single_calls=_clamp(single / 2, 3, 200),
             warm_up=_clamp(affordable * _WARM_UP_SHARE, 0, 50),
         )
 
@@ -97,7 +108,7 @@ class CaseRun:
         self.calls_seconds += spent
         return spent
 
-    def warm_up(self, seconds: float) -> Effort:
+    def warm_up(self, seconds: float, *, gate_single_calls: bool = False) -> Effort:
         """First calls build channels and touch memory; later ones tell how many fit into ``seconds``."""
         call = self.struck_call()
         self.align()
@@ -106,7 +117,7 @@ class CaseRun:
         if call_seconds < seconds * _WARM_UP_SHARE:
             # One short call says little: a single wake-up on a busy host takes ten times the median.
             call_seconds = self._agreed_seconds(call, iterations=5)
-        effort = Effort.within(seconds, call_seconds=call_seconds)
+        effort = Effort.within(seconds, call_seconds=call_seconds, gate_single_calls=gate_single_calls)
         if effort.warm_up:
             self.tally(lambda: timing.pipelined(call, self.state.clock, iterations=effort.warm_up))
         return effort

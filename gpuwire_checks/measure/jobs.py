@@ -19,12 +19,13 @@ Job = Callable[[RankState, Mapping[str, Any]], dict[str, Any]]
 def measure_collective(state: RankState, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Time one collective both ways, then check its results on refilled buffers.
 
-    Parameters: ``collective``, ``size_bytes``, ``dtype``, ``seconds``, ``shift`` (where in the pattern the check
+    Parameters: ``collective``, ``size_bytes``, ``dtype``, ``seconds``, ``gate`` (``per_call`` or
+    ``pipelined``: which calls most of the seconds are for), ``shift`` (where in the pattern the check
     starts, new for each attempt so that a stale result cannot pass) and ``fault`` (tests only).
     """
     run, moved = prepare(state, parameters)
     faults.strike_at_start(run.fault)
-    effort = run.warm_up(float(parameters["seconds"]))
+    effort = run.warm_up(float(parameters["seconds"]), gate_single_calls=parameters["gate"] == "per_call")
     repeats = [run.pipelined_repeat(effort) for _ in range(effort.repeats)]
     singles = [run.single_call(index) for index in range(effort.single_calls)]
     mismatch, checked = check(run, shift=int(parameters["shift"]))

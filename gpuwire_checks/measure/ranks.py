@@ -13,7 +13,7 @@ from gpuwire_checks.errors import MeasurementError
 from gpuwire_checks.measure.faults import Fault
 from gpuwire_checks.measure.launch.local import PoolSpec
 from gpuwire_checks.measure.pool import Pool
-from gpuwire_checks.records import Case, Measurement, Mismatch, Samples
+from gpuwire_checks.records import Case, Measurement, Mismatch, Samples, SizeClass
 
 # Shifts the check's data from attempt to attempt; any odd number that is not a size.
 _SHIFT_STEP = 7919
@@ -121,6 +121,7 @@ class Ranks:
             "size_bytes": case.size_bytes,
             "dtype": case.dtype,
             "seconds": case.seconds,
+            "gate": "per_call" if case.size_class is SizeClass.LATENCY else "pipelined",
             "shift": self._attempts * _SHIFT_STEP,
             "fault": self._fault.as_parameters() if self._fault else None,
         }

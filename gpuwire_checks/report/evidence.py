@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from gpuwire_checks.records import Measurement, Verdict
+from gpuwire_checks.records import Measurement, Outcome, Verdict
 from gpuwire_checks.units import format_seconds, format_value
 
 
 def evidence_lines(verdict: Verdict, attempts: Sequence[Measurement]) -> list[str]:
     """The verdict in a sentence, then every attempt, then what each rank saw in the last one."""
     lines = [f"{verdict.outcome.value} {verdict.name}: {verdict.reason}"]
-    if not attempts:
+    if not attempts or verdict.outcome is Outcome.NO_BASELINE:
         return lines
     figures = ", ".join(format_value(attempt.value, attempt.case.metric.unit) for attempt in attempts)
     lines.append(f"  attempts: {figures}")

@@ -20,7 +20,7 @@ def junit_properties(result: Result) -> list[tuple[str, object]]:
         "centre": verdict.centre,
         "limit_low": low,
         "limit_high": high,
-        "samples": sum(len(attempt.repeats) for attempt in result.attempts) or None,
+        "samples": sum(len(attempt.samples) for attempt in result.attempts) or None,
         "attempts": len(result.attempts) or None,
         "slowest_rank": verdict.slowest_rank,
         "reason": verdict.reason,

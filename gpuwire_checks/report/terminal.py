@@ -91,7 +91,7 @@ def progress_line(index: int, total: int, result: Result) -> str:
     accepted = accepted_words(verdict)
     if accepted:
         parts.append(f"(accepted {accepted})")
-    elif not verdict.outcome.is_good:
+    elif verdict.outcome in (Outcome.ERROR, Outcome.NOT_RUN, Outcome.WRONG, Outcome.MISSING):
         parts.append(f"({verdict.reason})")
     return "  ".join(parts)
 

@@ -17,6 +17,18 @@ from gpuwire_checks.errors import MeasurementError
 LOOPBACK = "127.0.0.1"
 
 
+# What the user has set already stays as it is.
+_CPU_DEFAULTS = {
+    # gloo looks its address up by host name, which many containers cannot resolve.
+    "GLOO_SOCKET_IFNAME": "lo",
+    # gloo allocates a work buffer for each reduce_scatter and all_gather. Given back to the system every time, its pages are
+    # faulted in every time, which measures the kernel, and on a virtual machine its host: up to 80 ms for 16 MiB.
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": "1000000000000",
+    "MALLOC_ARENA_MAX": "1",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSpec:
     """What a pool of ranks is: two equal specs are served by the same pool.
@@ -96,17 +108,13 @@ def _environment(spec: PoolSpec, rank: int, *, control: str, token: str, port: i
         "timeout_seconds": spec.timeout_seconds,
     }
     package_root = str(Path(gpuwire_checks.__file__).parents[1])
-    defaults = {
-        # gloo looks its address up by host name, which many containers cannot resolve.
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
-    }
     return {
-        **defaults,
+        **(_CPU_DEFAULTS if spec.device == "cpu" else {}),
         **os.environ,
         **dict(spec.environment),
         "PYTHONPATH": os.pathsep.join(filter(None, [package_root, os.environ.get("PYTHONPATH")])),
         "PYTHONSAFEPATH": "1",
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(spec.world_size),
