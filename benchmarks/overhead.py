@@ -14,6 +14,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 from statistics import mean, median
+from typing import Any
 
 from reporting import Target, finish
 
@@ -50,13 +51,11 @@ def main() -> int:
         ours, bare = starts(work)
         collect_seconds, torch_in_driver = collection(work)
         kept, spawned = spawn_per_test(work)
-    print(
-        f"overhead per case over {len(cases)} cases: mean {mean(cases) * 1e3:.1f} ms, median {median(cases) * 1e3:.1f} ms, "
-        f"longest {max(cases) * 1e3:.1f} ms"
+    per_case = (
+        f"mean {mean(cases) * 1e3:.1f} ms, median {median(cases) * 1e3:.1f} ms, longest {max(cases) * 1e3:.1f} ms"
     )
-    print(
-        f"start to first measured call: {median(ours):.2f} s; bare script: {median(bare):.2f} s (medians of {STARTS})"
-    )
+    print(f"overhead per case over {len(cases)} cases: {per_case}")
+    print(f"start to first measured call: {median(ours):.2f} s; bare script: {median(bare):.2f} s ({STARTS} by turns)")
     print(f"collection, pytest's own start included: {collect_seconds:.2f} s")
     print(f"a case on ranks that live on: {kept:.3f} s; spawned for every test: {spawned:.3f} s")
     return finish(
@@ -137,7 +136,7 @@ def spawn_per_test(work: Path) -> tuple[float, float]:
     return kept, (time.perf_counter() - start) / SPAWNED_CASES
 
 
-def _session(work: Path, *arguments: str) -> dict[str, object]:
+def _session(work: Path, *arguments: str) -> dict[str, Any]:
     """Run the suites against no baseline, so that every case is one attempt; returns the run document."""
     runs = work / f"runs-{time.monotonic_ns()}"
     subprocess.run(
@@ -158,15 +157,16 @@ def _session(work: Path, *arguments: str) -> dict[str, object]:
         check=True,
     )
     (document,) = runs.glob("*/run.json")
-    return json.loads(document.read_text())
+    loaded: dict[str, Any] = json.loads(document.read_text())
+    return loaded
 
 
 def _bare() -> float:
     port = free_port()
     start = time.time()
-    ranks = []
-    for rank in range(2):
-        contract = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    ranks: list[subprocess.Popen[bytes]] = []
+    for number in range(2):
+        contract = {"RANK": str(number), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", **contract}
         ranks.append(subprocess.Popen([sys.executable, "-c", BARE], env=environment, stdout=subprocess.PIPE))
     for rank in ranks:

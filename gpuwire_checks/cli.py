@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpuwire_checks import __version__
 from gpuwire_checks.errors import GpuwireError
+
+if TYPE_CHECKING:
+    from gpuwire_checks.harness.options import Settings
 
 app = typer.Typer(
     help="Is this GPU node still wired and driven the way it was when you trusted it?",
@@ -32,7 +35,7 @@ Dtypes = Annotated[str | None, typer.Option(help="Dtypes to measure beside the t
 
 
 @app.command(context_settings=_PASS_ON)
-def run(
+def run(  # noqa: PLR0917 - typer makes options of the parameters
     context: typer.Context,
     tier: Tier = None,
     budget: Annotated[str | None, typer.Option(help="Stop cleanly after so long, such as 10m.")] = None,
@@ -97,7 +100,7 @@ def topology(
 
 
 @baseline_app.command()
-def record(
+def record(  # noqa: PLR0917 - typer makes options of the parameters
     tier: Tier = None,
     baselines: Baselines = None,
     world_size: WorldSize = None,
@@ -127,7 +130,7 @@ def version(
         raise typer.Exit
 
 
-def _settings(**given: str | None) -> object:
+def _settings(**given: str | None) -> Settings:
     from gpuwire_checks.harness.options import make_settings  # noqa: PLC0415
 
     return make_settings(

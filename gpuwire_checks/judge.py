@@ -54,17 +54,16 @@ def judge(attempts: Sequence[Measurement], bound: Bound | None, rule: Rule, *, w
     wrong = _wrong(attempts)
     if wrong is not None:
         outcome, reason = wrong
-        return Judgement(verdict=_verdict(case, outcome, reason, values, None, None, attempts), settled=True)
+        return Judgement(verdict=_verdict(outcome, reason, attempts), settled=True)
     if bound is None:
         reason = f"no bound for {case_words(case)} ({where}); record one with: gpuwire baseline record"
-        return Judgement(
-            verdict=_verdict(case, Outcome.NO_BASELINE, reason, values, None, None, attempts), settled=True
-        )
+        return Judgement(verdict=_verdict(Outcome.NO_BASELINE, reason, attempts), settled=True)
     accepted = accepted_range(bound, rule)
     outcome = _side(median(values), accepted, better=bound.metric.better)
     settled = _has_settled([_side(value, accepted, better=bound.metric.better) for value in values], rule)
-    reason = _reason(outcome, bound, values, accepted, attempts)
-    return Judgement(verdict=_verdict(case, outcome, reason, values, bound, accepted, attempts), settled=settled)
+    reason = _reason(outcome, bound, accepted, attempts)
+    verdict = _verdict(outcome, reason, attempts, centre=bound.centre, accepted=accepted)
+    return Judgement(verdict=verdict, settled=settled)
 
 
 def accepted_range(bound: Bound, rule: Rule) -> tuple[float, float]:
@@ -135,13 +134,8 @@ def _has_settled(sides: Sequence[Outcome], rule: Rule) -> bool:
     return any(2 * sides.count(side) > len(sides) + left for side in set(sides))
 
 
-def _reason(
-    outcome: Outcome,
-    bound: Bound,
-    values: tuple[float, ...],
-    accepted: tuple[float, float],
-    attempts: Sequence[Measurement],
-) -> str:
+def _reason(outcome: Outcome, bound: Bound, accepted: tuple[float, float], attempts: Sequence[Measurement]) -> str:
+    values = [attempt.value for attempt in attempts]
     unit, value = bound.metric.unit, median(values)
     side = "below" if value < bound.centre else "above"
     low, high = accepted
@@ -152,21 +146,23 @@ def _reason(
     outside = sum(not low <= v <= high for v in values)
     if outside:
         text += f"; {outside} of {len(values)} attempts outside"
+    if outcome is not Outcome.REGRESSED:
+        return text
     slow = slowest_rank(attempts[-1])
-    if outcome is Outcome.REGRESSED and slow is not None:
-        text += f"; slowest is rank {slow[0]}: it {slow[1]}"
-    return f"{text} ({bound.where})" if outcome is Outcome.REGRESSED else text
+    blame = f"; slowest is rank {slow[0]}: it {slow[1]}" if slow is not None else ""
+    return f"{text}{blame} ({bound.where})"
 
 
 def _verdict(
-    case: Case,
     outcome: Outcome,
     reason: str,
-    values: tuple[float, ...],
-    bound: Bound | None,
-    accepted: tuple[float, float] | None,
     attempts: Sequence[Measurement],
+    *,
+    centre: float | None = None,
+    accepted: tuple[float, float] | None = None,
 ) -> Verdict:
+    case = attempts[0].case
+    values = tuple(attempt.value for attempt in attempts)
     slow = slowest_rank(attempts[-1])
     return Verdict(
         outcome=outcome,
@@ -175,7 +171,7 @@ def _verdict(
         metric=case.metric.name,
         unit=case.metric.unit,
         value=median(values),
-        centre=bound.centre if bound else None,
+        centre=centre,
         accepted=accepted,
         attempts=values,
         slowest_rank=slow[0] if slow else None,

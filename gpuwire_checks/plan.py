@@ -100,22 +100,29 @@ def place(topology: NodeTopology, world: World) -> tuple[Placement, ...]:
 
 
 def _cases(topology: NodeTopology, sizes: Sizes, world: World, extra_dtypes: tuple[str, ...]) -> Iterator[Case]:
+    yield _case("barrier", world, sizes, size_bytes=0, dtype=None, size_class=SizeClass.LATENCY)
+    for dtype in dict.fromkeys((*sizes.dtypes, *extra_dtypes)):
+        for name in _collectives(dtype, first_dtype=sizes.dtypes[0]):
+            for size_bytes, size_class in _sizes(topology, sizes, world).items():
+                yield _case(name, world, sizes, size_bytes=size_bytes, dtype=dtype, size_class=size_class)
+
+
+def _collectives(dtype: str, *, first_dtype: str) -> list[str]:
+    """A copy moves the same bytes whatever they mean; only arithmetic is worth another dtype."""
+    return [name for name, row in COLLECTIVES.items() if name != "barrier" and (dtype == first_dtype or row.reduces)]
+
+
+def _sizes(topology: NodeTopology, sizes: Sizes, world: World) -> dict[int, SizeClass]:
+    """Every size once, by class; a peak that is a bucket size already stays one."""
     peak = (_peak_size(topology, sizes, world),) if sizes.peak == "auto" else sizes.peak
-    by_class = {SizeClass.LATENCY: sizes.latency, SizeClass.BUCKET: sizes.bucket, SizeClass.PEAK: peak}
-    yield _case("barrier", 0, None, SizeClass.LATENCY, sizes, world)
-    for dtype in (*sizes.dtypes, *(d for d in extra_dtypes if d not in sizes.dtypes)):
-        for name, row in COLLECTIVES.items():
-            # A copy moves the same bytes whatever they mean; only arithmetic is worth another dtype.
-            if name == "barrier" or (dtype != sizes.dtypes[0] and not row.reduces):
-                continue
-            for size_class, class_sizes in by_class.items():
-                for size_bytes in sorted(
-                    set(class_sizes) - (set(sizes.bucket) if size_class is SizeClass.PEAK else set())
-                ):
-                    yield _case(name, size_bytes, dtype, size_class, sizes, world)
+    return {
+        **dict.fromkeys(peak, SizeClass.PEAK),
+        **dict.fromkeys(sizes.bucket, SizeClass.BUCKET),
+        **dict.fromkeys(sizes.latency, SizeClass.LATENCY),
+    }
 
 
-def _case(name: str, size_bytes: int, dtype: str | None, size_class: SizeClass, sizes: Sizes, world: World) -> Case:
+def _case(name: str, world: World, sizes: Sizes, *, size_bytes: int, dtype: str | None, size_class: SizeClass) -> Case:
     slowest = _CALLS_AT_LEAST * size_bytes / _ASSUMED_BYTES_PER_SECOND[_kind(world)]
     return Case(
         collective=name,

@@ -18,7 +18,7 @@ Samples = tuple[tuple[float, ...], ...]
 class Outcome(str, Enum):
     """How a case ended. The words are used unchanged in the terminal, JUnit and run.json."""
 
-    PASS = "PASS"
+    PASS = "PASS"  # noqa: S105 - not a password
     IMPROVED = "IMPROVED"
     REGRESSED = "REGRESSED"
     WRONG = "WRONG"
@@ -160,8 +160,8 @@ class Measurement:
     def samples(self) -> tuple[float, ...]:
         """Seconds per call on the slowest rank, of each sample of the kind that this case is gated on.
 
-        Single calls in the latency class, where one late wake-up would spoil a whole repeat; repeats of calls back to back in
-        the others, as they are sent by training. The two are never compared with each other.
+        Single calls in the latency class, where one late wake-up would spoil a whole repeat; repeats of calls back to
+        back in the others, as they are sent by training. The two are never compared with each other.
         """
         gate = self.per_call if self.case.size_class is SizeClass.LATENCY else self.pipelined
         return slowest_of_ranks(gate)

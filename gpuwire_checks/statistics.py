@@ -14,8 +14,8 @@ _ENOUGH_FOR_MAD = 4
 def robust_spread(values: Sequence[float]) -> float:
     """Standard deviation of the logarithms of positive ``values``, robust against an outlier.
 
-    The scaled median absolute deviation from 4 values on, but not below half the plain standard deviation: of 4 to 6 values
-    it is often near zero by chance. The plain standard deviation of 2 or 3; 0 of 1.
+    The scaled median absolute deviation from 4 values on, but not below half the plain standard deviation: of 4 to 6
+    values it is often near zero by chance. The plain standard deviation of 2 or 3; 0 of 1.
 
     Raises:
         ValueError: no values, or one that is not positive and finite.
@@ -35,9 +35,9 @@ def robust_spread(values: Sequence[float]) -> float:
 def moderated(own: float, *, own_degrees: float, family: float, family_degrees: float) -> tuple[float, float]:
     """A metric's spread with its family's behind it, and the degrees of freedom of the two together.
 
-    Few attempts say little about their own spread: variances are pooled by their degrees of freedom, after Smyth (2004),
-    "Linear models and empirical Bayes methods". A spread that clearly exceeds the family's keeps its own: pooling must not
-    hide an unsteady metric.
+    Few attempts say little about their own spread: variances are pooled by their degrees of freedom, after Smyth
+    (2004), "Linear models and empirical Bayes methods". A spread that clearly exceeds the family's keeps its own:
+    pooling must not hide an unsteady metric.
     """
     total = own_degrees + family_degrees
     if total <= 0:

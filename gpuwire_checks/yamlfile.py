@@ -108,11 +108,12 @@ class _Reader:
             key = key_node.value
             if not isinstance(key_node, yaml.ScalarNode):
                 raise self._error(f"{self._path}:{line}: a key must be a word")
+            here = (*at, key)
             if key in built:
-                first = self.lines[(*at, key)]
+                first = self.lines[here]
                 raise self._error(f"{self._path}:{line}: {key!r} is given twice, first on line {first}; leave one")
-            built[key] = self.build(value_node, (*at, key))
-            self.lines[(*at, key)] = line
+            built[key] = self.build(value_node, here)
+            self.lines[here] = line
         return built
 
 

@@ -54,8 +54,8 @@ class CaseEntry(_Strict):
 class BoundEntry(_Strict):
     """One bound, as the file has it.
 
-    ``spread`` is the standard deviation between attempts of the figure's natural logarithm; ``attempts`` and ``nodes`` are the
-    counts behind ``centre``.
+    ``spread`` is the standard deviation between attempts of the figure's natural logarithm; ``attempts`` and ``nodes``
+    are the counts behind ``centre``.
     """
 
     metric: Literal["busbw", "latency"]

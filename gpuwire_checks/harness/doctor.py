@@ -60,12 +60,11 @@ def _baseline(node: Node) -> tuple[list[str], bool]:
     lines = [f"{match.baseline.name} ({match.baseline.path}), recorded {age} ago"]
     if not match.exact:
         lines.append(f"this node differs from it: {match.difference or 'the same parts are joined differently'}")
-    bounds = sum(match.baseline.bound_for(case) is not None for case in node.plan.cases)
-    lines.append(f"{bounds} of {len(node.plan.cases)} planned cases have a bound")
+    lines.append(f"{node.bounds} of {len(node.plan.cases)} planned cases have a bound")
     orphans = match.baseline.orphans(node.plan.cases)
     if orphans:
         lines.append(f"{len(orphans)} bounds are used by no planned case of this tier, such as {orphans[0]}")
-    return lines, bounds == len(node.plan.cases)
+    return lines, node.bounds == len(node.plan.cases)
 
 
 def _plan(node: Node) -> list[str]:

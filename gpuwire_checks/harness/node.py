@@ -14,6 +14,7 @@ from gpuwire_checks.measure.launch.local import PoolSpec
 from gpuwire_checks.measure.ranks import Deadlines
 from gpuwire_checks.plan import Plan, choose_world, make_plan
 from gpuwire_checks.policy import Policy, load_policy
+from gpuwire_checks.records import Bound, Case
 from gpuwire_checks.topology.discover import discover
 from gpuwire_checks.topology.fingerprint import Fingerprint, facts, fingerprint
 from gpuwire_checks.topology.model import NodeTopology, Unread
@@ -33,6 +34,15 @@ class Node:
     match: Match
     plan: Plan
     fault: Fault | None
+
+    @property
+    def bounds(self) -> int:
+        """Planned cases that the baseline has a bound for."""
+        return sum(self.bound_for(case) is not None for case in self.plan.cases)
+
+    def bound_for(self, case: Case) -> Bound | None:
+        """What the node's baseline says of a case; None without a baseline, or without a bound."""
+        return self.match.baseline.bound_for(case) if self.match.baseline else None
 
     @property
     def where(self) -> str:

@@ -115,7 +115,7 @@ def make_settings(given: dict[str, str], *, root: Path) -> Settings:
 
 
 def _given(config: pytest.Config, option: Option) -> str | None:
-    """The option's text: a path on the command line is relative to the user's directory, one in an ini file to the root."""
+    """The option's text. A path on the command line is relative to the user's directory, in an ini file to the root."""
     on_command_line = config.getoption(f"gpuwire_{_ini(option.name)}", None)
     if on_command_line is not None:
         return str(on_command_line)

@@ -14,12 +14,17 @@ from gpuwire_checks.errors import MeasurementError
 from gpuwire_checks.harness.lock import NodeLock
 from gpuwire_checks.harness.node import Node, deadlines, pool_spec, survey
 from gpuwire_checks.harness.options import Settings
-from gpuwire_checks.harness.run_folder import new_run_folder
+from gpuwire_checks.harness.run_folder import new_run_folder, run_head
 from gpuwire_checks.harness.trial import Measures
+from gpuwire_checks.judge import Rule, judge
 from gpuwire_checks.measure.ranks import Ranks
 from gpuwire_checks.records import Case, Measurement
+from gpuwire_checks.report.document import Result, RunDocument
 from gpuwire_checks.topology.model import Unread
 from gpuwire_checks.units import format_value
+
+RECORDING = Rule(min_effect=1.0, level=0.05, max_attempts=1)
+"""Recording judges nothing but correctness; the rule is never reached."""
 
 
 def measure_passes(
@@ -93,15 +98,13 @@ def record_baseline(
     """``gpuwire baseline record``: measure the plan of this node and write its bounds; returns the file.
 
     Raises:
-        GpuwireError: the node could not be measured, or the baseline not be written. Nothing half measured is kept.
+        GpuwireError: the node could not be measured, or the baseline not be written. What was measured is in the run
+            folder; a bound is written only when all its attempts are there.
     """
     node = survey(settings)
-    site = (
-        node.match.baseline if node.match.baseline and node.match.baseline.path.is_relative_to(settings.site) else None
-    )
-    cases = [case for case in node.plan.cases if not (only_missing and site and site.bound_for(case))]
+    cases = [case for case in node.plan.cases if not (only_missing and _has_site_bound(node, case))]
     if not cases:
-        echo(f"gpuwire: {site.path if site else settings.site} has a bound for every planned case; nothing to record")
+        echo(f"gpuwire: {node.where} has a bound for every planned case; nothing to record")
         return None
     passes = attempts or node.policy.attempts.record
     folder, lock = new_run_folder(settings.run_dir), NodeLock()
@@ -110,22 +113,46 @@ def record_baseline(
     try:
         seconds = passes * sum(case.predicted_seconds for case in cases)
         echo(f"gpuwire: recording {len(cases)} cases of {node.fingerprint.sku}, {passes} passes, about {seconds:.0f} s")
-        measured = measure_passes(cases, ranks, passes=passes, show=_show(echo, total=len(cases)))
+        document = RunDocument.start(folder, run_head(node, planned=passes * len(cases), labels={}, run_id=folder.name))
+        measured = measure_passes(cases, ranks, passes=passes, show=_keep(document, echo, total=len(cases)))
         path = save_recorded(node, measured, software=ranks.software, replace_bounds=not only_missing)
     finally:
         ranks.close()
         lock.release()
     echo(f"gpuwire: recorded {len(measured)} bounds in {path}; from now on this node is held to them")
+    echo(f"gpuwire: every sample behind them is in {folder}")
     return path
 
 
-def _show(echo: Callable[[str], object], *, total: int) -> Callable[[int, Case, Measurement], None]:
-    """A line after each pass, so that a log shows progress without a line a measurement."""
+def _has_site_bound(node: Node, case: Case) -> bool:
+    """Whether the site's own baseline has a bound: a shipped one does not keep a site from recording."""
+    baseline = node.match.baseline
+    return (
+        baseline is not None
+        and baseline.path.is_relative_to(node.settings.site)
+        and baseline.bound_for(case) is not None
+    )
+
+
+def _keep(
+    document: RunDocument, echo: Callable[[str], object], *, total: int
+) -> Callable[[int, Case, Measurement], None]:
+    """Keep every measurement as it comes, and say a line after each pass."""
     done = 0
 
     def show(index: int, case: Case, measurement: Measurement) -> None:
         nonlocal done
         done += 1
+        trial = judge([measurement], None, RECORDING, where="recording").verdict
+        document.append(
+            Result(
+                nodeid=f"{case.id} pass {index + 1}",
+                verdict=trial,
+                bound=None,
+                attempts=(measurement,),
+                seconds=measurement.wall_seconds,
+            )
+        )
         if done % total == 0:
             echo(f"gpuwire: pass {index + 1} done; {case.id} at {format_value(measurement.value, case.metric.unit)}")
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 
-from gpuwire_checks import __version__
 from gpuwire_checks.errors import BaselineError, MeasurementError
 from gpuwire_checks.harness.node import Node
 from gpuwire_checks.harness.recording import save_recorded
+from gpuwire_checks.harness.run_folder import now, run_head
 from gpuwire_checks.harness.trial import Measures, Trial, not_reached, record_trial, run_trial, unmeasured
 from gpuwire_checks.judge import Rule
 from gpuwire_checks.records import Case, Measurement, Outcome
-from gpuwire_checks.report.document import BaselineHead, Ending, Result, RunDocument, RunHead, allowed_environment
+from gpuwire_checks.report.document import Ending, Result, RunDocument
 from gpuwire_checks.report.status import ExitStatus, exit_status
 
 
@@ -42,7 +38,9 @@ class Run:
         self._closing: list[str] = []
         self._start = time.monotonic()
         self._ranks: Measures | None = None
-        self.document = RunDocument.start(folder, _head(node, self._planned, labels, folder))
+        self.document = RunDocument.start(
+            folder, run_head(node, planned=len(self._planned), labels=labels, run_id=folder.name)
+        )
 
     @property
     def planned(self) -> int:
@@ -66,7 +64,7 @@ class Run:
         if too_late is not None:
             return unmeasured(case, Outcome.NOT_RUN, too_late)
         node = self.node
-        bound = node.match.baseline.bound_for(case) if node.match.baseline else None
+        bound = node.bound_for(case)
         rule = self._rule(case)
         try:
             if bound is None and node.settings.missing == "record":
@@ -114,7 +112,7 @@ class Run:
             status = ended_by
         self.document.finish(
             Ending(
-                finished_at=_now(),
+                finished_at=now(),
                 exit_status=int(status),
                 counts=dict(Counter(outcome.value for outcome in outcomes)),
                 seconds=time.monotonic() - self._start,
@@ -166,34 +164,3 @@ class Run:
             self._closing.append(
                 f"recorded {len(self._to_record)} bounds in {path}; from now on this node is held to them"
             )
-
-
-def _head(node: Node, planned: Sequence[str], labels: Mapping[str, str], folder: Path) -> RunHead:
-    baseline = node.match.baseline
-    return RunHead(
-        gpuwire=__version__,
-        run_id=folder.name,
-        started_at=_now(),
-        command=tuple(sys.argv),
-        options=dict(node.settings.given),
-        labels=dict(labels),
-        fault=str(node.fault) if node.fault else None,
-        host=socket.gethostname(),
-        topology=node.topology,
-        fingerprint={"sku": node.fingerprint.sku, "exact": node.fingerprint.exact},
-        baseline=BaselineHead(
-            name=baseline.name,
-            path=str(baseline.path),
-            recorded_at=baseline.recorded_at.isoformat(),
-            exact=node.match.exact,
-        )
-        if baseline
-        else None,
-        planned=len(planned),
-        predicted_seconds=node.plan.predicted_seconds,
-        environment=allowed_environment(os.environ),
-    )
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

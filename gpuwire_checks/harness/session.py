@@ -26,7 +26,10 @@ from gpuwire_checks.records import Case, Outcome
 from gpuwire_checks.report.document import Result
 from gpuwire_checks.report.properties import benchmark_info, junit_properties
 
-_MORE_THAN_ONE_WORKER = "gpuwire does not run on more than one xdist worker: they would measure each other on one set of wires; leave out -n"
+_MORE_THAN_ONE_WORKER = (
+    "gpuwire does not run on more than one xdist worker: they would measure each other on one set of wires;"
+    " leave out -n"
+)
 
 
 def run_in_one_process(config: pytest.Config) -> None:
@@ -105,12 +108,7 @@ class GpuwireSession:
         from gpuwire_checks.report.header import header_lines  # noqa: PLC0415
 
         node = self._run.node
-        bounds = (
-            sum(node.match.baseline.bound_for(case) is not None for case in node.plan.cases)
-            if node.match.baseline
-            else 0
-        )
-        return header_lines(self._run.document.head, node.plan, bounds=bounds, software=known_software(node, {}))
+        return header_lines(self._run.document.head, node.plan, bounds=node.bounds, software=known_software(node, {}))
 
     def pytest_runtestloop(self) -> None:
         if self._run is None or self._config.option.verbose:

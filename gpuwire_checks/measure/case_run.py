@@ -35,7 +35,7 @@ class RankState:
     device: torch.device
     clock: Clock
     arena: Arena
-    store: dist.Store
+    store: dist.distributed_c10d.Store
     timeout: timedelta
     generation: int = 0
 

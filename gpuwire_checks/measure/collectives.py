@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.distributed as dist
 
-from gpuwire_checks.collectives import COLLECTIVES
 from gpuwire_checks.measure import patterns
 from gpuwire_checks.measure.buffers import Slot
 from gpuwire_checks.measure.patterns import Region
@@ -89,24 +88,27 @@ def expected_regions(collective: str, *, numel: int, world_size: int, rank: int)
         Regions in units of elements; none where the collective leaves a rank's output undefined.
     """
     shard = numel // world_size
-    if COLLECTIVES[collective].rooted and collective in ("reduce", "gather") and rank != ROOT:
+    if collective in ("reduce", "gather") and rank != ROOT:
         return []
-    match collective:
-        case "all_reduce" | "reduce":
-            return [Region(start=0, length=numel, offset=0, source=None)]
-        case "reduce_scatter_tensor":
-            return [Region(start=0, length=shard, offset=rank * shard, source=None)]
-        case "all_gather_into_tensor" | "gather":
-            return [Region(start=r * shard, length=shard, offset=0, source=r) for r in range(world_size)]
-        case "all_to_all_single":
-            return [Region(start=r * shard, length=shard, offset=rank * shard, source=r) for r in range(world_size)]
-        case "broadcast":
-            return [Region(start=0, length=numel, offset=0, source=ROOT)]
-        case "scatter":
-            return [Region(start=0, length=shard, offset=rank * shard, source=ROOT)]
-        case "send_recv":
-            return [Region(start=0, length=numel, offset=0, source=(rank - 1) % world_size)]
-    raise ValueError(f"{collective} has no output to compare")
+    whole, one_shard = {"start": 0, "length": numel}, {"start": 0, "length": shard}
+    by_collective = {
+        "all_reduce": [Region(**whole, offset=0, source=None)],
+        "reduce": [Region(**whole, offset=0, source=None)],
+        "reduce_scatter_tensor": [Region(**one_shard, offset=rank * shard, source=None)],
+        "all_gather_into_tensor": _from_every_rank(shard, world_size, offset=0),
+        "gather": _from_every_rank(shard, world_size, offset=0),
+        "all_to_all_single": _from_every_rank(shard, world_size, offset=rank * shard),
+        "broadcast": [Region(**whole, offset=0, source=ROOT)],
+        "scatter": [Region(**one_shard, offset=rank * shard, source=ROOT)],
+        "send_recv": [Region(**whole, offset=0, source=(rank - 1) % world_size)],
+    }
+    if collective not in by_collective:
+        raise ValueError(f"{collective} has no output to compare")
+    return by_collective[collective]
+
+
+def _from_every_rank(shard: int, world_size: int, *, offset: int) -> list[Region]:
+    return [Region(start=rank * shard, length=shard, offset=offset, source=rank) for rank in range(world_size)]
 
 
 def refill(slot: Slot, *, rank: int, world_size: int, shift: int) -> None:

@@ -61,7 +61,7 @@ def init_process_group(state: RankState) -> None:
     """Join the world under this generation's names in the store."""
     dist.init_process_group(
         state.backend,
-        store=dist.PrefixStore(f"generation-{state.generation}", state.store),
+        store=dist.distributed_c10d.PrefixStore(f"generation-{state.generation}", state.store),
         rank=state.rank,
         world_size=state.world_size,
         timeout=state.timeout,
@@ -90,5 +90,5 @@ def software() -> dict[str, str]:
     if torch.version.cuda:
         versions["cuda"] = str(torch.version.cuda)
     if dist.is_nccl_available() and torch.cuda.is_available():
-        versions["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
+        versions["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())  # type: ignore[no-untyped-call]
     return versions

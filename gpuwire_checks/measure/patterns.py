@@ -1,8 +1,8 @@
 """Integer-valued test data whose sums are exact, and the comparison of results with it.
 
-Element ``index`` of a rank's array is a hash of (rank, index), bounded so that every partial sum is exact in the dtype in
-whatever order it is formed. Ranks have different sequences, so a permuted or missing chunk shows. The sequence repeats
-with a prime period, which no power-of-two chunk is a multiple of, so misplaced data shows too.
+Element ``index`` of a rank's array is a hash of (rank, index), bounded so that every partial sum is exact in the dtype
+in whatever order it is formed. Ranks have different sequences, so a permuted or missing chunk shows. The sequence
+repeats with a prime period, which no power-of-two chunk is a multiple of, so misplaced data shows too.
 """
 
 from __future__ import annotations

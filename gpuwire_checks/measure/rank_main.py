@@ -1,7 +1,8 @@
 """One rank: ``python -m gpuwire_checks.measure.rank_main`` under the torchrun environment contract.
 
 RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are torchrun's; the ``GPUWIRE_`` ones are ours:
-``GPUWIRE_CONTROL`` (host:port of the driver), ``GPUWIRE_TOKEN``, and ``GPUWIRE_RANK`` (JSON: backend, device, CPUs, time-out).
+``GPUWIRE_CONTROL`` (host:port of the driver), ``GPUWIRE_TOKEN``, and ``GPUWIRE_RANK`` (JSON: backend, device, CPUs,
+time-out).
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def _join(settings: dict[str, Any], rank: int) -> tuple[RankState, dict[str, str
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     timeout = timedelta(seconds=settings["timeout_seconds"])
     world_size = int(os.environ["WORLD_SIZE"])
-    store = dist.TCPStore(
+    store = dist.TCPStore(  # type: ignore[attr-defined]
         os.environ["MASTER_ADDR"],
         int(os.environ["MASTER_PORT"]),
         world_size,

@@ -45,7 +45,7 @@ class RunHead:
         environment: by an allow-list of prefixes, never the whole.
     """
 
-    schema: Literal[1] = SCHEMA
+    schema: Literal[1] = 1
     gpuwire: str
     run_id: str
     started_at: str
@@ -100,8 +100,8 @@ def _adapter(noun: type[Any]) -> TypeAdapter[Any]:
 class RunDocument:
     """Writes ``run.json`` as results come: each one in a single write over the closing brackets.
 
-    A run that is killed keeps every result written before. A disk that is full or gone does not stop the run: results stay
-    in memory, ``trouble`` says what happened, and the next write tries them all again.
+    A run that is killed keeps every result written before. A disk that is full or gone does not stop the run: results
+    stay in memory, ``trouble`` says what happened, and the next write tries them all again.
     """
 
     def __init__(self, path: Path, head: RunHead) -> None:

@@ -67,7 +67,7 @@ def test_two_failed_starts_in_a_row_are_not_tried_a_third_time(folder: Path) -> 
         with pytest.raises(MeasurementError):
             ranks.measure(case())
     start = time.monotonic()
-    with pytest.raises(MeasurementError, match="ranks could not be started twice in a row: .*no backend nosuch"):
+    with pytest.raises(MeasurementError, match=r"ranks could not be started twice in a row: .*no backend nosuch"):
         ranks.measure(case())
     assert time.monotonic() - start < 0.1
 
@@ -85,7 +85,7 @@ def test_a_port_taken_in_between_is_told(folder: Path, monkeypatch: pytest.Monke
 
 def test_an_interpreter_that_cannot_start_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", str(folder / "no-python"))
-    with pytest.raises(MeasurementError, match="rank 0 of 2 could not be started: .*No such file"):
+    with pytest.raises(MeasurementError, match=r"rank 0 of 2 could not be started: .*No such file"):
         Ranks(spec(), folder=folder, deadlines=Deadlines()).wait_ready()
 
 

@@ -21,8 +21,9 @@ LOOPBACK = "127.0.0.1"
 _CPU_DEFAULTS = {
     # gloo looks its address up by host name, which many containers cannot resolve.
     "GLOO_SOCKET_IFNAME": "lo",
-    # gloo allocates a work buffer for each reduce_scatter and all_gather. Given back to the system every time, its pages are
-    # faulted in every time, which measures the kernel, and on a virtual machine its host: up to 80 ms for 16 MiB.
+    # gloo allocates a work buffer for each reduce_scatter and all_gather. Given back to the system every time, its
+    # pages are faulted in every time, which measures the kernel, and on a virtual machine its host: up to 80 ms for
+    # 16 MiB.
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": "1000000000000",
     "MALLOC_ARENA_MAX": "1",
