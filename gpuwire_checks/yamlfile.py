@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from yaml.reader import ReaderError
 
 from gpuwire_checks.errors import GpuwireError
 
 MAX_BYTES = 8 << 20
 _MAX_DEPTH = 32
+_MAX_QUOTED = 80
 
 M = TypeVar("M", bound=BaseModel)
 Path_ = tuple[str | int, ...]
@@ -40,13 +42,15 @@ def load_yaml(path: Path, model: type[M], *, error: type[GpuwireError]) -> Loade
     """
     text = _read(path, error)
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=_Loader)
     except yaml.YAMLError as problem:
-        raise error(_broken(path, problem)) from problem
+        raise error(_broken(path, text, problem)) from problem
     except RecursionError as problem:
         raise error(f"{path}:1: nested too deeply to be such a file") from problem
     if node is None:
         raise error(f"{path}:1: the file is empty")
+    if not isinstance(node, yaml.MappingNode):
+        raise error(f"{path}:{node.start_mark.line + 1}: such a file is made of 'key: value' lines")
     reader = _Reader(path, error)
     data = reader.build(node, ())
     try:
@@ -69,11 +73,30 @@ def _read(path: Path, error: type[GpuwireError]) -> str:
         raise error(f"{path}:{line}: not UTF-8 text (byte {problem.start})") from problem
 
 
-def _broken(path: Path, problem: yaml.YAMLError) -> str:
+def _broken(path: Path, text: str, problem: yaml.YAMLError) -> str:
+    if isinstance(problem, ReaderError):
+        line = text[: problem.position].count("\n") + 1
+        return f"{path}:{line}: not YAML: character #x{ord(text[problem.position]):02x} is not allowed"
     mark = getattr(problem, "problem_mark", None)
     line = mark.line + 1 if mark is not None else 1
     what = getattr(problem, "problem", None) or str(problem)
-    return f"{path}:{line}: not YAML: {what}"
+    return f"{path}:{line}: {what}" if isinstance(problem, _Refused) else f"{path}:{line}: not YAML: {what}"
+
+
+class _Refused(yaml.MarkedYAMLError):
+    """YAML, but nothing that such a file needs."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses anchors, by which a short file grows without end, and tags, by which a value is not what it looks."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]  # no stub has it
+        if getattr(event, "anchor", None) is not None:
+            raise _Refused(problem="anchors are not used in such a file", problem_mark=event.start_mark)
+        if getattr(event, "tag", None) is not None:
+            raise _Refused(problem=f"tags are not used in such a file: {event.tag}", problem_mark=event.start_mark)
+        return super().compose_node(parent, index)
 
 
 class _Reader:
@@ -87,11 +110,9 @@ class _Reader:
 
     def build(self, node: yaml.Node, at: Path_) -> Any:
         line = node.start_mark.line + 1
-        if at in self.lines or len(at) > _MAX_DEPTH:
+        if len(at) > _MAX_DEPTH:
             raise self._error(f"{self._path}:{line}: nested too deeply to be such a file")
         self.lines[at] = line
-        if node.anchor is not None if hasattr(node, "anchor") else False:
-            raise self._error(f"{self._path}:{line}: anchors are not used in such a file")
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, at)
         if isinstance(node, yaml.SequenceNode):
@@ -118,12 +139,16 @@ class _Reader:
 
 
 def _problems(path: Path, lines: dict[Path_, int], problem: ValidationError, model: type[BaseModel]) -> list[str]:
-    found = sorted((_line(lines, _located(detail["loc"])), _words(detail, model)) for detail in problem.errors())
+    found = sorted(
+        (_line(lines, at), _words(detail, at, model))
+        for detail in problem.errors()
+        for at in [_located(detail["loc"], lines, detail["type"])]
+    )
     return [f"{path}:{line}: {text}" for line, text in found]
 
 
-def _words(detail: Any, model: type[BaseModel]) -> str:
-    where = ".".join(str(part) for part in _located(detail["loc"]))
+def _words(detail: Any, at: Path_, model: type[BaseModel]) -> str:
+    where = ".".join(map(str, at))
     kind = detail["type"]
     if kind == "extra_forbidden":
         key = str(detail["loc"][-1])
@@ -135,7 +160,11 @@ def _words(detail: Any, model: type[BaseModel]) -> str:
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "value_error":
         return f"{where}: {message}" if where else message
-    return f"{where}: {message}, not {detail['input']!r}"
+    return f"{where}: {message}, not {_shortened(repr(detail['input']))}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}..."
 
 
 def _all_fields(model: type[BaseModel]) -> list[str]:
@@ -156,11 +185,16 @@ def _all_fields(model: type[BaseModel]) -> list[str]:
     return sorted(names)
 
 
-def _located(loc: Sequence[str | int]) -> Path_:
-    return tuple(part for part in loc if not (isinstance(part, str) and part.startswith("function-")))
+def _located(loc: Sequence[str | int], lines: Mapping[Path_, int], kind: str) -> Path_:
+    """The key path of a problem: pydantic's without the names of validators and of a union's members."""
+    at: Path_ = ()
+    for part in loc:
+        if (*at, part) in lines:
+            at = (*at, part)
+    return (*at, loc[-1]) if kind == "missing" else at
 
 
-def _line(lines: dict[Path_, int], path: Sequence[str | int]) -> int:
+def _line(lines: Mapping[Path_, int], path: Sequence[str | int]) -> int:
     path = tuple(path)
     while path not in lines:
         path = path[:-1]
