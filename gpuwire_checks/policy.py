@@ -21,7 +21,7 @@ Dtype = Literal["float32", "float16", "bfloat16"]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def _latency_size(value: object) -> int:
