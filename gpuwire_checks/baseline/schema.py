@@ -27,7 +27,7 @@ class CaseEntry(_Strict):
     """The case a bound is for; a barrier has neither size nor dtype."""
 
     collective: str
-    size: Annotated[int, BeforeValidator(parse_size)] = 0
+    size: Annotated[int, BeforeValidator(parse_size), Field(ge=0)] = 0
     dtype: Literal["float32", "float16", "bfloat16"] | None = None
     world_size: int = Field(ge=2)
     backend: Literal["gloo", "nccl", "xccl"]
