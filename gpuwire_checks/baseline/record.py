@@ -14,7 +14,7 @@ def summarise(attempts: Sequence[Measurement]) -> BoundEntry:
     """The bound that attempts at one case on one node give: their median, and their spread.
 
     Raises:
-        ValueError: fewer than two attempts, attempts at different cases, or a wrong result among them.
+        ValueError: fewer than two attempts, attempts at different cases, or a wrong or unchecked result among them.
     """
     cases = {attempt.case for attempt in attempts}
     if len(attempts) < 2 or len(cases) != 1:
@@ -22,6 +22,8 @@ def summarise(attempts: Sequence[Measurement]) -> BoundEntry:
     (case,) = cases
     if any(attempt.mismatches for attempt in attempts):
         raise ValueError(f"{case.id} gave a wrong result: it is no baseline")
+    if any(attempt.checked_ranks == 0 for attempt in attempts):
+        raise ValueError(f"{case.id} has results that were not checked: it is no baseline")
     values = [attempt.value for attempt in attempts]
     return BoundEntry(
         metric=case.metric.name,
