@@ -18,11 +18,14 @@ from typing import Any
 
 from reporting import Target, finish
 
-from gpuwire_checks.harness.node import pool_spec, survey
+from gpuwire_checks.harness.node import survey
 from gpuwire_checks.harness.options import make_settings
+from gpuwire_checks.harness.starting import local_ranks
 from gpuwire_checks.measure.launch.local import free_port
-from gpuwire_checks.measure.ranks import Deadlines, Ranks
+from gpuwire_checks.measure.ranks import Ranks
 from gpuwire_checks.shipped import shipped_suites
+from gpuwire_checks.topology.discover import discover
+from gpuwire_checks.world import choose_world
 
 STARTS = 7
 SPAWNED_CASES = 4
@@ -113,7 +116,9 @@ def collection(work: Path) -> tuple[float, bool]:
 
 def spawn_per_test(work: Path) -> tuple[float, float]:
     """Seconds per case on ranks that live on, and with ranks started anew for every case."""
-    node = survey(make_settings({"tier": "smoke"}, root=work))
+    topology = discover()
+    world = choose_world(topology, device="cpu", world_size=2)
+    node = survey(make_settings({"tier": "smoke"}, root=work), topology=topology, world=world)
     cases = node.plan.cases[:SPAWNED_CASES]
 
     def run(ranks: Ranks, number: int) -> None:
@@ -121,7 +126,7 @@ def spawn_per_test(work: Path) -> tuple[float, float]:
 
     folder = work / "ranks"
     folder.mkdir()
-    lasting = Ranks(pool_spec(node), folder=folder, deadlines=Deadlines())
+    lasting = local_ranks(topology, world, folder=folder)
     lasting.wait_ready()
     start = time.perf_counter()
     for number in range(SPAWNED_CASES):
@@ -130,7 +135,7 @@ def spawn_per_test(work: Path) -> tuple[float, float]:
     lasting.close()
     start = time.perf_counter()
     for number in range(SPAWNED_CASES):
-        anew = Ranks(pool_spec(node), folder=folder, deadlines=Deadlines())
+        anew = local_ranks(topology, world, folder=folder)
         run(anew, number)
         anew.close()
     return kept, (time.perf_counter() - start) / SPAWNED_CASES

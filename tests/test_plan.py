@@ -8,11 +8,12 @@ import pytest
 from topologies import cpu_node, gpu_node
 
 from gpuwire_checks.errors import ConfigError
-from gpuwire_checks.plan import Plan, choose_world, make_plan, place
+from gpuwire_checks.plan import Plan, make_plan
 from gpuwire_checks.policy import load_policy
 from gpuwire_checks.records import SizeClass
 from gpuwire_checks.shipped import shipped_baselines
 from gpuwire_checks.topology.model import NodeTopology, Unread
+from gpuwire_checks.world import choose_world, place
 
 POLICY = load_policy([shipped_baselines()])
 

@@ -162,9 +162,8 @@ def save_baseline(directory: Path, baseline: Baseline) -> Path:
                 file.write(baseline_text(baseline))
             Path(temporary).chmod(0o644)
             Path(temporary).replace(path)
-        except OSError:
+        finally:
             Path(temporary).unlink(missing_ok=True)
-            raise
     except OSError as error:
         raise BaselineError(
             f"cannot write {path}: {error.strerror}; give a directory that can be written with --baselines"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
 from gpuwire_checks.harness import markers
-from gpuwire_checks.harness.node import Node
 from gpuwire_checks.harness.samples import SampleClock
+
+if TYPE_CHECKING:
+    from gpuwire_checks.harness.node import Node
 
 RESULT_FIXTURES = frozenset({"measured", "wiring", "required"})
 """A test that uses one of these gives a result of its own in the run document."""

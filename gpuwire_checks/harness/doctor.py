@@ -15,6 +15,7 @@ from gpuwire_checks.topology.describe import describe
 from gpuwire_checks.topology.discover import discover
 from gpuwire_checks.topology.model import NodeTopology, Unread
 from gpuwire_checks.units import format_seconds
+from gpuwire_checks.world import choose_world
 
 
 def examine(settings: Settings) -> tuple[list[str], bool]:
@@ -24,7 +25,8 @@ def examine(settings: Settings) -> tuple[list[str], bool]:
     missing = what_is_missing(topology)
     lines += ["", "missing:", *_indented(missing or ["nothing that matters"])]
     try:
-        node = survey(settings, topology=topology)
+        world = choose_world(topology, device=settings.device, world_size=settings.world_size)
+        node = survey(settings, topology=topology, world=world)
     except GpuwireError as error:
         return [*lines, "", f"cannot plan a run: {error}"], False
     lines += ["", "software:", *_indented([software_words(known_software(node, {}))])]

@@ -8,7 +8,6 @@ import tempfile
 from datetime import datetime, timezone
 from pathlib import Path
 
-import psutil
 from filelock import FileLock, Timeout
 
 from gpuwire_checks.errors import ConfigError
@@ -51,6 +50,8 @@ class NodeLock:
             self._lock.release()
 
     def _holder(self) -> str:
+        import psutil  # noqa: PLC0415 - only to tell who is in the way
+
         for file in self.path.parent.glob(f"{self.path.name}.owner-*"):
             try:
                 owner = json.loads(file.read_text())

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpuwire_checks.baseline.store import Match, find_baseline
 from gpuwire_checks.errors import ConfigError
 from gpuwire_checks.harness.options import Settings
-from gpuwire_checks.measure.faults import FAULT_VARIABLE, Fault, parse_fault
-from gpuwire_checks.measure.launch.local import PoolSpec
 from gpuwire_checks.measure.ranks import Deadlines
-from gpuwire_checks.plan import Plan, choose_world, make_plan
+from gpuwire_checks.plan import Plan, make_plan
 from gpuwire_checks.policy import Policy, load_policy
 from gpuwire_checks.records import Bound, Case
-from gpuwire_checks.topology.discover import discover
 from gpuwire_checks.topology.fingerprint import Fingerprint, facts, fingerprint
-from gpuwire_checks.topology.model import NodeTopology, Unread
-
-_ROTATE_AT_LEAST = 64 << 20
+from gpuwire_checks.topology.model import NodeTopology
+from gpuwire_checks.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +28,6 @@ class Node:
     policy: Policy
     match: Match
     plan: Plan
-    fault: Fault | None
 
     @property
     def bounds(self) -> int:
@@ -52,52 +46,30 @@ class Node:
         return str(self.match.baseline.path)
 
 
-def survey(settings: Settings, *, topology: NodeTopology | None = None) -> Node:
-    """Look at the node, find its baseline, and plan.
+def survey(settings: Settings, *, topology: NodeTopology, world: World) -> Node:
+    """Find a node's baseline, and plan.
 
     Raises:
-        GpuwireError: a policy or baseline that cannot be read, or a request that makes no sense here.
+        GpuwireError: a policy or baseline that cannot be read, or a tier that there is not.
     """
-    topology = topology or discover()
     policy = load_policy(settings.baselines)
     if settings.tier not in policy.tiers:
         raise ConfigError(f"--gpuwire-tier: {settings.tier!r} is none of {', '.join(policy.tiers)}")
-    world = choose_world(topology, device=settings.device, world_size=settings.world_size)
-    print_, known = fingerprint(topology), facts(topology)
-    match = find_baseline(settings.baselines, sku=print_.sku, exact=print_.exact, facts=known, expect=settings.expect)
-    text = os.environ.get(FAULT_VARIABLE)
+    known, known_facts = fingerprint(topology), facts(topology)
     return Node(
         settings=settings,
         topology=topology,
-        fingerprint=print_,
-        facts=known,
+        fingerprint=known,
+        facts=known_facts,
         policy=policy,
-        match=match,
+        match=find_baseline(
+            settings.baselines, sku=known.sku, exact=known.exact, facts=known_facts, expect=settings.expect
+        ),
         plan=make_plan(topology, policy.tiers[settings.tier], world, extra_dtypes=settings.dtypes),
-        fault=parse_fault(text) if text else None,
     )
 
 
-def pool_spec(node: Node) -> PoolSpec:
-    """The ranks that the plan needs."""
-    world, placements = node.plan.world, node.plan.placements
-    return PoolSpec(
-        world_size=world.size,
-        backend=world.backend,
-        device=world.device,
-        cpus=tuple(placement.cpus for placement in placements),
-        main_cpus=tuple(placement.main_cpus for placement in placements),
-        rotate_bytes=max(_ROTATE_AT_LEAST, 2 * _last_level_cache(node.topology)),
-    )
-
-
-def deadlines(node: Node) -> Deadlines:
-    """How long the ranks may take, by the policy."""
-    policy = node.policy.deadlines
-    return Deadlines(start_seconds=policy.start_seconds, floor_seconds=policy.floor_seconds, factor=policy.factor)
-
-
-def _last_level_cache(topology: NodeTopology) -> int:
-    if isinstance(topology.cpu, Unread) or isinstance(topology.cpu.last_level_cache_bytes, Unread):
-        return 0
-    return topology.cpu.last_level_cache_bytes
+def deadlines(policy: Policy) -> Deadlines:
+    """How long ranks may take."""
+    seconds = policy.deadlines
+    return Deadlines(start_seconds=seconds.start_seconds, floor_seconds=seconds.floor_seconds, factor=seconds.factor)

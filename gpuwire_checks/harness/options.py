@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-import platformdirs
 import pytest
 
 from gpuwire_checks.errors import ConfigError
@@ -95,7 +94,7 @@ def make_settings(given: dict[str, str], *, root: Path) -> Settings:
     Raises:
         ConfigError: as for ``read_settings``.
     """
-    site = root / given["baselines"] if "baselines" in given else platformdirs.user_data_path("gpuwire") / "baselines"
+    site = root / given["baselines"] if "baselines" in given else _user_baselines()
     if "baselines" in given and site.exists() and not site.is_dir():
         raise ConfigError(f"--gpuwire-baselines {given['baselines']}: not a directory")
     return Settings(
@@ -112,6 +111,12 @@ def make_settings(given: dict[str, str], *, root: Path) -> Settings:
         dtypes=tuple(_one_of("dtypes", word, EXTRA_DTYPES) for word in _words(given.get("dtypes", ""))),
         given=tuple(sorted(given.items())),
     )
+
+
+def _user_baselines() -> Path:
+    import platformdirs  # noqa: PLC0415 - 30 ms that a site with a directory of its own need not wait for
+
+    return platformdirs.user_data_path("gpuwire") / "baselines"
 
 
 def _given(config: pytest.Config, option: Option) -> str | None:

@@ -11,17 +11,20 @@ from gpuwire_checks import __version__
 from gpuwire_checks.baseline.record import summarise
 from gpuwire_checks.baseline.store import Baseline, merge_new, save_baseline
 from gpuwire_checks.errors import MeasurementError
+from gpuwire_checks.harness.folder import new_run_folder
 from gpuwire_checks.harness.lock import NodeLock
-from gpuwire_checks.harness.node import Node, deadlines, pool_spec, survey
+from gpuwire_checks.harness.node import Node, deadlines, survey
 from gpuwire_checks.harness.options import Settings
-from gpuwire_checks.harness.run_folder import new_run_folder, run_head
+from gpuwire_checks.harness.run_head import run_head
+from gpuwire_checks.harness.starting import local_ranks
 from gpuwire_checks.harness.trial import Measures
 from gpuwire_checks.judge import Rule, judge
-from gpuwire_checks.measure.ranks import Ranks
 from gpuwire_checks.records import Case, Measurement
 from gpuwire_checks.report.document import Result, RunDocument
+from gpuwire_checks.topology.discover import discover
 from gpuwire_checks.topology.model import Unread
 from gpuwire_checks.units import format_value
+from gpuwire_checks.world import choose_world
 
 RECORDING = Rule(min_effect=1.0, level=0.05, max_attempts=1)
 """Recording judges nothing but correctness; the rule is never reached."""
@@ -101,7 +104,9 @@ def record_baseline(
         GpuwireError: the node could not be measured, or the baseline not be written. What was measured is in the run
             folder; a bound is written only when all its attempts are there.
     """
-    node = survey(settings)
+    topology = discover()
+    world = choose_world(topology, device=settings.device, world_size=settings.world_size)
+    node = survey(settings, topology=topology, world=world)
     cases = [case for case in node.plan.cases if not (only_missing and _has_site_bound(node, case))]
     if not cases:
         echo(f"gpuwire: {node.where} has a bound for every planned case; nothing to record")
@@ -109,7 +114,8 @@ def record_baseline(
     passes = attempts or node.policy.attempts.record
     folder, lock = new_run_folder(settings.run_dir), NodeLock()
     lock.acquire(run=str(folder))
-    ranks = Ranks(pool_spec(node), folder=folder, deadlines=deadlines(node), fault=node.fault)
+    ranks = local_ranks(topology, world, folder=folder)
+    ranks.deadlines = deadlines(node.policy)
     try:
         seconds = passes * sum(case.predicted_seconds for case in cases)
         echo(f"gpuwire: recording {len(cases)} cases of {node.fingerprint.sku}, {passes} passes, about {seconds:.0f} s")

@@ -10,7 +10,7 @@ from pathlib import Path
 from gpuwire_checks.errors import BaselineError, MeasurementError
 from gpuwire_checks.harness.node import Node
 from gpuwire_checks.harness.recording import save_recorded
-from gpuwire_checks.harness.run_folder import now, run_head
+from gpuwire_checks.harness.run_head import now, run_head
 from gpuwire_checks.harness.trial import Measures, Trial, not_reached, record_trial, run_trial, unmeasured
 from gpuwire_checks.judge import Rule
 from gpuwire_checks.records import Case, Measurement, Outcome
@@ -21,7 +21,9 @@ from gpuwire_checks.report.status import ExitStatus, exit_status
 class Run:
     """Measures cases one after the other and keeps everything that came of them."""
 
-    def __init__(self, node: Node, *, planned: Sequence[str], labels: Mapping[str, str], folder: Path) -> None:
+    def __init__(
+        self, node: Node, ranks: Measures, *, planned: Sequence[str], labels: Mapping[str, str], folder: Path
+    ) -> None:
         """Start the run document.
 
         Args:
@@ -37,7 +39,7 @@ class Run:
         self._to_record: list[tuple[Measurement, ...]] = []
         self._closing: list[str] = []
         self._start = time.monotonic()
-        self._ranks: Measures | None = None
+        self._ranks = ranks
         self.document = RunDocument.start(
             folder, run_head(node, planned=len(self._planned), labels=labels, run_id=folder.name)
         )
@@ -47,19 +49,8 @@ class Run:
         """Tests that are to give a result."""
         return len(self._planned)
 
-    def use(self, ranks: Measures) -> None:
-        """Start what measures; the first measurement waits for it."""
-        self._ranks = ranks
-        ranks.start()
-
-    def close_ranks(self) -> None:
-        """End what measures. Safe to call again."""
-        if self._ranks is not None:
-            self._ranks.close()
-
     def try_case(self, case: Case) -> Trial:
         """Measure and judge a case; what went wrong is in the verdict, never raised."""
-        assert self._ranks is not None
         too_late = self._too_late_for(case)
         if too_late is not None:
             return unmeasured(case, Outcome.NOT_RUN, too_late)
@@ -101,7 +92,7 @@ class Run:
             ended_by: pytest's own exit status where that says more than the verdicts, such as an interruption.
             other_failures: failed tests that gave no result of ours.
         """
-        self.close_ranks()
+        self._ranks.close()
         for nodeid in self._planned:
             if nodeid not in self.results:
                 self.keep(nodeid, not_reached(nodeid), seconds=0.0)
@@ -155,9 +146,8 @@ class Run:
     def _save_recorded(self) -> None:
         if not self._to_record:
             return
-        software = self._ranks.software if self._ranks else {}
         try:
-            path = save_recorded(self.node, self._to_record, software=software)
+            path = save_recorded(self.node, self._to_record, software=self._ranks.software)
         except BaselineError as error:
             self._closing.append(f"nothing was recorded: {error}")
         else:

@@ -6,25 +6,31 @@ import os
 import time
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuwire_checks.errors import GpuwireError
+from gpuwire_checks.errors import ConfigError, GpuwireError
 from gpuwire_checks.harness import collection, markers, progress
+from gpuwire_checks.harness.folder import new_run_folder, remove_unused
 from gpuwire_checks.harness.lock import NodeLock
-from gpuwire_checks.harness.node import Node, deadlines, pool_spec, survey
 from gpuwire_checks.harness.options import Settings, read_settings
-from gpuwire_checks.harness.recording import known_software
-from gpuwire_checks.harness.run import Run
-from gpuwire_checks.harness.run_folder import new_run_folder
 from gpuwire_checks.harness.samples import SampleClock, feed
+from gpuwire_checks.harness.starting import local_ranks, pool_spec
 from gpuwire_checks.harness.trial import Measures, Trial
 from gpuwire_checks.harness.wiring import judge_requirement, judge_topology
 from gpuwire_checks.measure.ranks import Ranks
 from gpuwire_checks.records import Case, Outcome
-from gpuwire_checks.report.document import Result
 from gpuwire_checks.report.properties import benchmark_info, junit_properties
+from gpuwire_checks.topology.discover import discover
+from gpuwire_checks.world import choose_world
+
+if TYPE_CHECKING:
+    from gpuwire_checks.harness.node import Node
+    from gpuwire_checks.harness.run import Run
+    from gpuwire_checks.report.document import Result
+    from gpuwire_checks.topology.model import NodeTopology
+    from gpuwire_checks.world import World
 
 _MORE_THAN_ONE_WORKER = (
     "gpuwire does not run on more than one xdist worker: they would measure each other on one set of wires;"
@@ -48,6 +54,8 @@ class GpuwireSession:
         self._clock = SampleClock()
         self._problem: GpuwireError | None = None
         self._lock = NodeLock()
+        self._folder: Path | None = None
+        self._ranks: Measures | None = None
         self._run: Run | None = None
         self._progress: progress.Plain | progress.Bar | None = None
         self._other_failures: set[str] = set()
@@ -58,15 +66,27 @@ class GpuwireSession:
 
     @cached_property
     def node(self) -> Node:
-        """The node and its plan, made when first needed: pytest runs that measure nothing never look."""
+        """The node and its plan, made when first needed: pytest runs that measure nothing never look.
+
+        Raises:
+            GpuwireError: a request that makes no sense here, or a file that cannot be read.
+        """
         markers.check_requirements(self.settings.require)
-        topology = self._config.hook.pytest_gpuwire_topology(config=self._config)
-        return survey(self.settings, topology=topology)
+        topology = self._config.hook.pytest_gpuwire_topology(config=self._config) or discover()
+        world = choose_world(topology, device=self.settings.device, world_size=self.settings.world_size)
+        if not self._config.option.collectonly:
+            self._start_ranks(topology, world)
+        # Imported only now, while the ranks import torch: files are read with pydantic, which takes its time.
+        from gpuwire_checks.harness.node import survey  # noqa: PLC0415
+
+        return survey(self.settings, topology=topology, world=world)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if not collection.needs_plan(metafunc):
             return
         try:
+            if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
+                raise ConfigError(_MORE_THAN_ONE_WORKER)
             collection.parametrize(metafunc, self.node, self._clock)
         except GpuwireError as error:
             # An error here would be shown once a file and with a traceback; after collection it is one clear line.
@@ -78,8 +98,6 @@ class GpuwireSession:
             return
         if self._problem is not None:
             raise pytest.UsageError(str(self._problem))
-        if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
-            raise pytest.UsageError(_MORE_THAN_ONE_WORKER)
         try:
             items[:], dropped = collection.split(items, self.settings.tier)
             collection.skip_what_is_lacking(items, self.node)
@@ -95,6 +113,7 @@ class GpuwireSession:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         items = [item for item in session.items if collection.gives_result(item) and not collection.is_skipped(item)]
         if not items or self._config.option.collectonly:
+            self.close()
             return
         try:
             self._begin(items)
@@ -105,6 +124,7 @@ class GpuwireSession:
     def pytest_report_collectionfinish(self) -> list[str]:
         if self._run is None:
             return []
+        from gpuwire_checks.harness.recording import known_software  # noqa: PLC0415
         from gpuwire_checks.report.header import header_lines  # noqa: PLC0415
 
         node = self._run.node
@@ -173,8 +193,10 @@ class GpuwireSession:
 
     def close(self) -> None:
         """Give the node back, whatever happened."""
-        if self._run is not None:
-            self._run.close_ranks()
+        if self._ranks is not None:
+            self._ranks.close()
+        if self._folder is not None:
+            remove_unused(self._folder)
         self._lock.release()
 
     def measure(self, item: pytest.Item, case: Case, benchmark: Any) -> Trial:
@@ -209,16 +231,26 @@ class GpuwireSession:
         item.user_properties.extend(junit_properties(result))
         return result
 
+    def _start_ranks(self, topology: NodeTopology, world: World) -> None:
+        self._folder = new_run_folder(self.settings.run_dir)
+        self._lock.acquire(run=str(self._folder))
+        given: Measures | None = self._config.hook.pytest_gpuwire_ranks(
+            config=self._config, spec=pool_spec(topology, world), folder=self._folder
+        )
+        self._ranks = given or local_ranks(topology, world, folder=self._folder)
+        self._ranks.start()
+
     def _begin(self, items: list[pytest.Item]) -> None:
-        folder = new_run_folder(self.settings.run_dir)
-        self._lock.acquire(run=str(folder))
+        from gpuwire_checks.harness.node import deadlines  # noqa: PLC0415 - see node
+        from gpuwire_checks.harness.run import Run  # noqa: PLC0415 - see node
+
         given = self._config.hook.pytest_gpuwire_labels(config=self._config)
         labels = {key: value for some in given for key, value in some.items()}
-        self._run = Run(self.node, planned=[item.nodeid for item in items], labels=labels, folder=folder)
-        if any(collection.needs_ranks(item) for item in items):
-            self._run.use(self._ranks(folder))
-
-    def _ranks(self, folder: Path) -> Measures:
-        spec = pool_spec(self.node)
-        given: Measures | None = self._config.hook.pytest_gpuwire_ranks(config=self._config, spec=spec, folder=folder)
-        return given or Ranks(spec, folder=folder, deadlines=deadlines(self.node), fault=self.node.fault)
+        node = self.node
+        assert self._folder is not None
+        assert self._ranks is not None
+        if not any(collection.needs_ranks(item) for item in items):
+            self._ranks.close()
+        if isinstance(self._ranks, Ranks):
+            self._ranks.deadlines = deadlines(node.policy)
+        self._run = Run(node, self._ranks, planned=[item.nodeid for item in items], labels=labels, folder=self._folder)

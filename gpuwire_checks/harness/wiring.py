@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpuwire_checks.harness.markers import HARDWARE, present_hardware
-from gpuwire_checks.harness.node import Node
 from gpuwire_checks.harness.trial import Trial
 from gpuwire_checks.records import Outcome, Verdict
 from gpuwire_checks.topology.fingerprint import first_difference
 from gpuwire_checks.topology.model import NodeTopology
+
+if TYPE_CHECKING:
+    from gpuwire_checks.harness.node import Node
 
 
 def judge_topology(node: Node) -> Trial:

@@ -41,10 +41,12 @@ class Deadlines:
 class Ranks:
     """Measures cases on ranks that live as long as nothing goes wrong."""
 
-    def __init__(self, spec: PoolSpec, *, folder: Path, deadlines: Deadlines, fault: Fault | None = None) -> None:
+    def __init__(
+        self, spec: PoolSpec, *, folder: Path, deadlines: Deadlines | None = None, fault: Fault | None = None
+    ) -> None:
         self._spec = spec
         self._folder = folder
-        self._deadlines = deadlines
+        self.deadlines = deadlines or Deadlines()
         self._fault = fault
         self._pool: Pool | None = None
         self._ready = False
@@ -64,7 +66,7 @@ class Ranks:
             MeasurementError: a rank ended or did not answer; the next call starts a new pool.
         """
         self.wait_ready()
-        seconds = self._deadlines.of(case.predicted_seconds)
+        seconds = self.deadlines.of(case.predicted_seconds)
         if fresh:
             self._ask("renew", {}, seconds=seconds)
         self._attempts += 1
@@ -88,7 +90,7 @@ class Ranks:
         try:
             self.start()
             assert self._pool is not None
-            self.software = self._pool.wait_ready(seconds=self._deadlines.start_seconds)
+            self.software = self._pool.wait_ready(seconds=self.deadlines.start_seconds)
         except MeasurementError as error:
             self._failed_starts.append(str(error))
             self._discard()

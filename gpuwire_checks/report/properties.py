@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuwire_checks.collectives import algbw
-from gpuwire_checks.report.document import Result
+
+if TYPE_CHECKING:
+    from gpuwire_checks.report.document import Result
 
 
 def junit_properties(result: Result) -> list[tuple[str, object]]:
