@@ -1,0 +1,354 @@
+"""Baselines on disk: which one a node is held to, what is written, and what never is overwritten."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from gloo import case
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpuwire_checks.baseline.schema import BoundEntry, CaseEntry
+from gpuwire_checks.baseline.store import (
+    Baseline,
+    baseline_text,
+    find_baseline,
+    load_baseline,
+    merge_new,
+    save_baseline,
+)
+from gpuwire_checks.errors import BaselineError
+
+MIB = 1 << 20
+NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+FACTS: dict[str, str | int] = {"gpu_vendor": "nvidia", "gpus": 8, "nvlinks": 18}
+
+
+def bound(
+    size: int = MIB,
+    *,
+    collective: str = "all_reduce",
+    centre: float = 2.0,
+    spread: float = 0.02,
+    attempts: int = 5,
+    world_size: int = 2,
+) -> BoundEntry:
+    dtype: Literal["float32"] | None = "float32" if size else None
+    of_case = CaseEntry(collective=collective, size=size, dtype=dtype, world_size=world_size, backend="gloo")
+    if size > 64 << 10:
+        return BoundEntry(
+            metric="busbw",
+            case=of_case,
+            unit="GB/s",
+            better="higher",
+            centre=centre,
+            spread=spread,
+            attempts=attempts,
+            nodes=1,
+        )
+    return BoundEntry(
+        metric="latency",
+        case=of_case,
+        unit="us",
+        better="lower",
+        centre=centre,
+        spread=spread,
+        attempts=attempts,
+        nodes=1,
+    )
+
+
+def baseline(
+    *entries: BoundEntry,
+    name: str = "node",
+    sku: str = "h100-8",
+    exact: str = "0123",
+    facts: dict[str, str | int] | None = None,
+) -> Baseline:
+    return Baseline(
+        name=name,
+        path=Path("node.yaml"),
+        sku=sku,
+        exact=exact,
+        facts=FACTS if facts is None else facts,
+        recorded_at=NOON,
+        gpuwire="0.1.0",
+        tier="nightly",
+        hosts=1,
+        software={"torch": "2.13.0", "nccl": None},
+        entries=entries,
+    )
+
+
+def put(path: Path, what: Baseline) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(baseline_text(what))
+    return path
+
+
+# Which one a node is held to
+
+
+def test_a_node_is_held_to_the_baseline_of_its_sku(tmp_path: Path) -> None:
+    put(tmp_path / "a.yaml", baseline(name="other", sku="a100-8"))
+    put(tmp_path / "nvidia" / "deeper" / "b.yaml", baseline(bound(), name="mine"))
+    match = find_baseline([tmp_path], sku="h100-8", exact="0123", facts=FACTS, expect=None)
+    assert match.baseline is not None
+    assert (match.baseline.name, match.exact, match.difference) == ("mine", True, None)
+
+
+def test_the_same_sku_wired_otherwise_says_the_first_difference(tmp_path: Path) -> None:
+    put(tmp_path / "a.yaml", baseline())
+    match = find_baseline([tmp_path], sku="h100-8", exact="9999", facts={**FACTS, "nvlinks": 17}, expect=None)
+    assert match.baseline is not None
+    assert (match.exact, match.difference) == (False, "nvlinks is 17, the baseline says 18")
+
+
+def test_of_one_sku_the_baseline_wired_alike_is_preferred_wherever_it_is(tmp_path: Path) -> None:
+    put(tmp_path / "site" / "a.yaml", baseline(name="site", exact="1111"))
+    put(tmp_path / "shipped" / "a.yaml", baseline(name="shipped", exact="2222"))
+    directories = [tmp_path / "site", tmp_path / "shipped"]
+    match = find_baseline(directories, sku="h100-8", exact="2222", facts=FACTS, expect=None)
+    assert match.baseline is not None
+    assert (match.baseline.name, match.exact) == ("shipped", True)
+
+
+@pytest.mark.parametrize("exact", ["0123", "9999"])
+def test_the_sites_baseline_comes_before_the_shipped_one(tmp_path: Path, exact: str) -> None:
+    put(tmp_path / "site" / "z.yaml", baseline(name="site"))
+    put(tmp_path / "shipped" / "a.yaml", baseline(name="shipped"))
+    directories = [tmp_path / "site", tmp_path / "shipped"]
+    match = find_baseline(directories, sku="h100-8", exact=exact, facts=FACTS, expect=None)
+    assert match.baseline is not None
+    assert match.baseline.name == "site"
+
+
+def test_the_baseline_expected_is_taken_whatever_the_node_looks_like(tmp_path: Path) -> None:
+    put(tmp_path / "a.yaml", baseline(name="mine"))
+    put(tmp_path / "b.yaml", baseline(name="other", sku="a100-8", exact="7777", facts={**FACTS, "nvlinks": 12}))
+    match = find_baseline([tmp_path], sku="h100-8", exact="0123", facts=FACTS, expect="other")
+    assert match.baseline is not None
+    assert (match.baseline.name, match.exact) == ("other", False)
+    assert match.difference == "nvlinks is 18, the baseline says 12"
+
+
+def test_an_unknown_baseline_expected_lists_the_names_known(tmp_path: Path) -> None:
+    with pytest.raises(BaselineError, match=r"^no baseline is named 'x'; known: none at all$"):
+        find_baseline([tmp_path], sku="h100-8", exact="0123", facts=FACTS, expect="x")
+    put(tmp_path / "a.yaml", baseline(name="two"))
+    put(tmp_path / "b.yaml", baseline(name="one"))
+    with pytest.raises(BaselineError, match=r"^no baseline is named 'x'; known: one, two$"):
+        find_baseline([tmp_path], sku="h100-8", exact="0123", facts=FACTS, expect="x")
+
+
+def test_with_no_baseline_of_its_sku_the_nearest_and_the_first_difference_are_said(tmp_path: Path) -> None:
+    put(tmp_path / "far.yaml", baseline(name="far", sku="a", facts={"gpu_vendor": "amd", "gpus": 4, "nvlinks": 0}))
+    put(tmp_path / "near.yaml", baseline(name="near", sku="b", facts={**FACTS, "gpus": 4}))
+    match = find_baseline([tmp_path], sku="h100-8", exact="0123", facts=FACTS, expect=None)
+    assert match.baseline is None
+    assert match.nearest is not None
+    assert (match.nearest.name, match.difference) == ("near", "gpus is 8, the baseline says 4")
+
+
+def test_no_baseline_at_all_has_no_nearest(tmp_path: Path) -> None:
+    match = find_baseline([tmp_path, tmp_path / "absent"], sku="h100-8", exact="0123", facts=FACTS, expect=None)
+    assert (match.baseline, match.nearest, match.difference) == (None, None, None)
+
+
+def test_a_broken_file_is_an_error_even_beside_the_right_one(tmp_path: Path) -> None:
+    put(tmp_path / "a.yaml", baseline())
+    broken = tmp_path / "z.yaml"
+    broken.write_text("schema: [\n")
+    with pytest.raises(BaselineError, match=f"^{re.escape(str(broken))}:2: not YAML"):
+        find_baseline([tmp_path], sku="h100-8", exact="0123", facts=FACTS, expect=None)
+
+
+def test_the_policy_beside_the_baselines_is_none(tmp_path: Path) -> None:
+    put(tmp_path / "a.yaml", baseline())
+    (tmp_path / "policy.yaml").write_text("schema: 1\n")
+    (tmp_path / "README.md").write_text("not a baseline")
+    assert find_baseline([tmp_path], sku="h100-8", exact="0123", facts=FACTS, expect=None).exact
+
+
+# What is written
+
+
+words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)
+bounds = st.builds(
+    bound,
+    st.sampled_from([8 << 10, MIB, 3 * MIB, 5 << 30, 1_000_003]),
+    collective=st.sampled_from(["all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor"]),
+    centre=st.floats(min_value=1e-6, max_value=1e7),
+    spread=st.floats(min_value=0, max_value=3),
+    attempts=st.integers(1, 10_000),
+    world_size=st.integers(2, 4096),
+)
+baselines = st.builds(
+    replace,
+    st.just(baseline()),
+    name=words,
+    exact=words,
+    facts=st.dictionaries(words, st.integers() | words, max_size=5),
+    software=st.dictionaries(words, words | st.none(), max_size=5),
+    entries=st.lists(bounds, unique_by=lambda entry: entry.case.key, max_size=6).map(tuple),
+    recorded_at=st.sampled_from([NOON, NOON.astimezone(timezone(timedelta(hours=5, minutes=30)))]),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(baselines)
+def test_what_is_saved_loads_as_it_was(tmp_path: Path, what: Baseline) -> None:
+    loaded = load_baseline(save_baseline(tmp_path, replace(what, facts={**what.facts, "gpu_vendor": "nvidia"})))
+    assert dict(loaded.facts) == {**what.facts, "gpu_vendor": "nvidia"}
+    assert (loaded.name, loaded.exact, dict(loaded.software)) == (what.name, what.exact, dict(what.software))
+    assert loaded.recorded_at == what.recorded_at
+    assert sorted(map(str, loaded.entries)) == sorted(map(str, what.entries))
+    assert baseline_text(loaded) == baseline_text(load_baseline(save_baseline(tmp_path, loaded)))
+
+
+def test_the_file_is_named_by_vendor_and_sku(tmp_path: Path) -> None:
+    assert save_baseline(tmp_path, baseline()) == tmp_path / "nvidia" / "h100-8.yaml"
+    assert save_baseline(tmp_path, baseline(facts={"cores": 2})) == tmp_path / "cpu" / "h100-8.yaml"
+
+
+def test_a_file_has_one_bound_a_line_in_an_order_of_its_own(tmp_path: Path) -> None:
+    some = [bound(2 * MIB), bound(MIB), bound(0, collective="barrier"), bound(MIB, collective="all_gather_into_tensor")]
+    text = baseline_text(baseline(*some))
+    assert text == baseline_text(baseline(*reversed(some)))
+    rows = [line for line in text.splitlines() if line.startswith("  - ")]
+    assert len(rows) == 4
+    assert rows[1] == (
+        "  - {metric: busbw, case: {collective: all_reduce, size: 1MiB, dtype: float32, world_size: 2, backend: gloo},"
+        " unit: GB/s, better: higher, centre: 2.0, spread: 0.02, attempts: 5, nodes: 1}"
+    )
+
+
+def test_every_bound_knows_the_line_it_stands_on(tmp_path: Path) -> None:
+    loaded = load_baseline(save_baseline(tmp_path, baseline(bound(MIB), bound(2 * MIB, centre=7.5))))
+    found = loaded.bound_for(case(size_bytes=2 * MIB))
+    assert found is not None
+    path, _, line = found.where.rpartition(":")
+    assert "centre: 7.5" in Path(path).read_text().splitlines()[int(line) - 1]
+
+
+def test_a_baseline_is_readable_by_everyone(tmp_path: Path) -> None:
+    assert save_baseline(tmp_path, baseline()).stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt(), ValueError("a bug")])
+def test_a_file_is_never_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException) -> None:
+    path = save_baseline(tmp_path, baseline(bound()))
+    before = path.read_text()
+
+    def fails(self: Path, target: Path) -> Path:
+        raise failure
+
+    monkeypatch.setattr(Path, "replace", fails)
+    with pytest.raises((BaselineError, KeyboardInterrupt, ValueError)):
+        save_baseline(tmp_path, baseline(bound(), bound(2 * MIB)))
+    assert path.read_text() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_directory_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    wanted = (
+        r"^cannot write .*/file/nvidia/h100-8\.yaml: Not a directory; give a directory that can be written with"
+        r" --baselines \(pytest: --gpuwire-baselines\)$"
+    )
+    with pytest.raises(BaselineError, match=wanted):
+        save_baseline(tmp_path / "file", baseline())
+
+
+# What never is overwritten, and what a case is held to
+
+
+def test_merging_adds_bounds_and_overwrites_none() -> None:
+    merged = merge_new(baseline(bound(centre=2.0)), [bound(centre=9.0), bound(2 * MIB, centre=3.0)])
+    assert [(entry.case.size, entry.centre) for entry in merged.entries] == [(MIB, 2.0), (2 * MIB, 3.0)]
+
+
+def test_merging_nothing_changes_nothing() -> None:
+    start = baseline(bound())
+    assert merge_new(start, []) == start
+
+
+def test_a_bound_that_no_case_uses_is_an_orphan() -> None:
+    some = baseline(bound(MIB), bound(2 * MIB), bound(MIB, world_size=8))
+    assert some.orphans([case(size_bytes=MIB)]) == [
+        "all_reduce-2MiB-float32-ws2-gloo",
+        "all_reduce-1MiB-float32-ws8-gloo",
+    ]
+    assert baseline(bound(MIB)).orphans([case(size_bytes=MIB), case("barrier")]) == []
+
+
+def test_a_case_is_held_to_the_bound_of_all_its_parts() -> None:
+    some = baseline(bound(MIB, centre=1.0), bound(MIB, world_size=4, centre=2.0), bound(2 * MIB, centre=3.0))
+    found = some.bound_for(case(size_bytes=MIB, world_size=4))
+    assert found is not None
+    assert (found.centre, found.metric.name, found.attempts) == (2.0, "busbw", 5)
+    assert some.bound_for(case(size_bytes=MIB, dtype="bfloat16")) is None
+    assert some.bound_for(case("barrier")) is None
+
+
+def test_a_bound_of_another_metric_is_none() -> None:
+    entry = bound(MIB)
+    rate = entry.model_copy(update={"case": entry.case.model_copy(update={"size": 8192})})
+    assert baseline(rate).bound_for(case(size_bytes=8192)) is None
+
+
+def test_a_bound_alone_has_its_own_spread() -> None:
+    found = baseline(bound(spread=0.03)).bound_for(case(size_bytes=MIB))
+    assert found is not None
+    assert [found.spread, found.degrees] == pytest.approx([0.03, 4])
+
+
+def test_a_bound_has_its_familys_spread_behind_it() -> None:
+    steady = [
+        bound(collective=name, spread=0.02) for name in ("all_gather_into_tensor", "reduce_scatter_tensor", "broadcast")
+    ]
+    found = baseline(bound(spread=0.01), *steady).bound_for(case(size_bytes=MIB))
+    assert found is not None
+    # Variances by their degrees of freedom: 4 of its own, 4 of each of the three others.
+    assert found.spread == pytest.approx(math.sqrt((4 * 0.01**2 + 12 * 0.02**2) / 16))
+    assert found.degrees == 16
+
+
+def test_another_size_or_metric_is_another_family() -> None:
+    others = [bound(64 * MIB, spread=0.5), bound(8192, spread=0.5), bound(0, collective="barrier", spread=0.5)]
+    found = baseline(bound(spread=0.01), *others).bound_for(case(size_bytes=MIB))
+    assert found is not None
+    assert [found.spread, found.degrees] == pytest.approx([0.01, 4])
+
+
+def test_a_power_of_four_is_in_the_family_of_the_sizes_up_to_the_next() -> None:
+    for power in range(9, 20):
+        size = 4**power
+        found = baseline(bound(size, spread=0.01), bound(3 * size, spread=0.01)).bound_for(case(size_bytes=size))
+        assert found is not None
+        assert found.degrees == 8, size
+
+
+def test_an_unsteady_bound_keeps_its_spread_and_does_not_loosen_the_others() -> None:
+    others = [bound(collective=name, spread=0.02) for name in ("all_gather_into_tensor", "reduce_scatter_tensor")]
+    some = baseline(bound(spread=0.3), *others)
+    unsteady = some.bound_for(case(size_bytes=MIB))
+    steady = some.bound_for(case("all_gather_into_tensor", size_bytes=MIB))
+    assert unsteady is not None
+    assert steady is not None
+    assert (unsteady.spread, unsteady.degrees) == (0.3, 4)
+    assert steady.spread < 0.2
+
+
+def test_a_bound_of_one_attempt_leans_on_its_family() -> None:
+    found = baseline(bound(spread=0.0, attempts=1), bound(collective="all_gather_into_tensor", spread=0.02)).bound_for(
+        case(size_bytes=MIB)
+    )
+    assert found is not None
+    assert [found.spread, found.degrees] == pytest.approx([0.02, 4])
