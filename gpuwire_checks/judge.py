@@ -111,10 +111,10 @@ def _wrong(attempts: Sequence[Measurement]) -> tuple[Outcome, str] | None:
     for attempt in attempts:
         if attempt.mismatches:
             more = len(attempt.mismatches) - 1
-            others = f", and {more} more ranks are wrong" if more else ""
+            others = f", and {more} more {'rank is' if more == 1 else 'ranks are'} wrong" if more else ""
             return Outcome.WRONG, f"{attempt.mismatches[0]}{others}"
-        if attempt.checked_ranks == 0:
-            return Outcome.ERROR, "no rank's result was checked, so its speed says nothing"
+    if any(attempt.checked_ranks == 0 for attempt in attempts):
+        return Outcome.ERROR, "no rank's result was checked, so its speed says nothing"
     return None
 
 
