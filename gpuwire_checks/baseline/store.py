@@ -187,7 +187,7 @@ def baseline_text(baseline: Baseline) -> str:
         },
     }
     lines = ["# Recorded by gpuwire; bounds are written by it, not by hand. spread: sd of ln(figure) between attempts."]
-    lines.append(yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=120).rstrip())
+    lines.append(yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=120).rstrip("\n"))
     lines.append("bounds:" if baseline.entries else "bounds: []")
     lines.extend(f"  - {_flow(entry)}" for entry in sorted(baseline.entries, key=_order))
     return "\n".join(lines) + "\n"

@@ -212,6 +212,11 @@ def test_what_is_saved_loads_as_it_was(tmp_path: Path, what: Baseline) -> None:
     assert baseline_text(loaded) == baseline_text(load_baseline(save_baseline(tmp_path, loaded)))
 
 
+def test_a_value_that_ends_in_a_no_break_space_is_kept(tmp_path: Path) -> None:
+    what = replace(baseline(), software={"driver": "550\u00a0"})
+    assert load_baseline(save_baseline(tmp_path, what)).software == {"driver": "550\u00a0"}
+
+
 def test_the_file_is_named_by_vendor_and_sku(tmp_path: Path) -> None:
     assert save_baseline(tmp_path, baseline()) == tmp_path / "nvidia" / "h100-8.yaml"
     assert save_baseline(tmp_path, baseline(facts={"cores": 2})) == tmp_path / "cpu" / "h100-8.yaml"
