@@ -69,7 +69,7 @@ class MinEffect(_Strict):
     backend: str | None = None
     size_class: Literal["latency", "bucket", "peak"] | None = None
     collective: str | None = None
-    fraction: float = Field(gt=0, lt=10)
+    fraction: float = Field(gt=0, lt=100)
     why: str
 
     def fits(self, case: Case) -> bool:

@@ -42,6 +42,8 @@ def choose_world(topology: NodeTopology, *, device: str, world_size: int | None)
         device = "cuda" if gpus >= 2 else "cpu"
     if device not in BACKENDS:
         raise ConfigError(f"unknown device {device!r}; one of auto, {', '.join(BACKENDS)}")
+    if device != "cpu" and gpus < 2:
+        raise ConfigError(f"--gpuwire-device {device} needs at least 2 GPUs, and {gpus} are visible here")
     size = world_size if world_size is not None else gpus if device != "cpu" else _cpu_ranks(topology)
     if size < 2:
         raise ConfigError(

@@ -78,11 +78,16 @@ class Suite:
         pytester.makepyfile(test_suite=SUITE)
 
     def policy(self, content: dict[str, Any]) -> None:
-        (self.site / "policy.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+        # Through JSON: what is used twice would become a YAML alias, which such files may not have.
+        (self.site / "policy.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(content)), sort_keys=False))
 
     def node(self, figure: str = "", *, node: str = "cpu_node()", slow_rank: int | None = None) -> None:
         """The fake node: ``figure`` is Python that may return something else than the usual."""
         self.pytester.makeconftest(CONFTEST.format(figure=figure or "pass", node=node, slow_rank=slow_rank))
+
+    def real(self) -> None:
+        """Real ranks on this machine, in place of the fake node."""
+        self.pytester.makeconftest('pytest_plugins = ["gpuwire_checks.plugin"]')
 
     def wiring(self) -> None:
         self.pytester.makepyfile(test_wiring_suite=WIRING)
@@ -105,9 +110,11 @@ class Suite:
 
     def document(self) -> dict[str, Any]:
         """The newest run.json."""
-        newest = max((self.pytester.path / "gpuwire-runs").iterdir(), key=lambda folder: folder.stat().st_mtime_ns)
-        loaded: dict[str, Any] = json.loads((newest / "run.json").read_text())
+        loaded: dict[str, Any] = json.loads((self.newest_run() / "run.json").read_text())
         return loaded
+
+    def newest_run(self) -> Path:
+        return max((self.pytester.path / "gpuwire-runs").iterdir(), key=lambda folder: folder.stat().st_mtime_ns)
 
     def baseline_file(self) -> Path:
         (file,) = (path for path in self.site.rglob("*.yaml") if path.name != "policy.yaml")

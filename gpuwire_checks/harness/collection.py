@@ -52,11 +52,14 @@ def parametrize(metafunc: pytest.Metafunc, node: Node, clock: SampleClock) -> No
     )
 
 
+UNPLANNED = "unplanned"
+
+
 def parametrize_with_nothing(metafunc: pytest.Metafunc) -> None:
     """Stand-ins that let collection come to its end, where the real problem is reported once."""
     for name in ("requirement", "case"):
         if name in metafunc.fixturenames:
-            metafunc.parametrize(name, [None], ids=["unplanned"])
+            metafunc.parametrize(name, [None], ids=[UNPLANNED])
 
 
 def split(items: Sequence[pytest.Item], tier: str) -> tuple[list[pytest.Item], list[pytest.Item]]:

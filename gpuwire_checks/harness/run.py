@@ -38,6 +38,7 @@ class Run:
         self._planned = tuple(planned)
         self._to_record: list[tuple[Measurement, ...]] = []
         self._closing: list[str] = []
+        self._not_recorded = False
         self._start = time.monotonic()
         self._ranks = ranks
         self.document = RunDocument.start(
@@ -120,8 +121,8 @@ class Run:
 
     def _status(self, outcomes: Sequence[Outcome]) -> int:
         status = exit_status(outcomes, missing=self.node.settings.missing)
-        if status == 0 and self.document.trouble:
-            return ExitStatus.NOT_MEASURED  # it was, but what was measured could not be kept
+        if status == ExitStatus.GOOD and (self.document.trouble or self._not_recorded):
+            return ExitStatus.NOT_MEASURED  # it was, but it could not be kept
         return status
 
     def _rule(self, case: Case) -> Rule:
@@ -149,6 +150,7 @@ class Run:
         try:
             path = save_recorded(self.node, self._to_record, software=self._ranks.software)
         except BaselineError as error:
+            self._not_recorded = True
             self._closing.append(f"nothing was recorded: {error}")
         else:
             self._closing.append(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuwire_checks.errors import ConfigError, GpuwireError
+from gpuwire_checks.errors import GpuwireError
 from gpuwire_checks.harness import collection, markers, progress
 from gpuwire_checks.harness.folder import new_run_folder, remove_unused
 from gpuwire_checks.harness.lock import NodeLock
@@ -44,6 +44,10 @@ def run_in_one_process(config: pytest.Config) -> None:
         config.option.numprocesses = None
         config.option.dist = "no"
         config.option.tx = []
+
+
+def _is_one_of_several_workers() -> bool:
+    return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1
 
 
 class GpuwireSession:
@@ -84,17 +88,24 @@ class GpuwireSession:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if not collection.needs_plan(metafunc):
             return
+        if self._problem is not None or _is_one_of_several_workers():
+            collection.parametrize_with_nothing(metafunc)
+            return
         try:
-            if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
-                raise ConfigError(_MORE_THAN_ONE_WORKER)
             collection.parametrize(metafunc, self.node, self._clock)
         except GpuwireError as error:
             # An error here would be shown once a file and with a traceback; after collection it is one clear line.
             self._problem = error
             collection.parametrize_with_nothing(metafunc)
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        """In xdist's controller: a usage error in a worker would only be a worker that went away."""
+        if any(nodeid.endswith(f"[{collection.UNPLANNED}]") for nodeid in ids):
+            raise pytest.UsageError(_MORE_THAN_ONE_WORKER)
+
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        if not any(collection.gives_result(item) for item in items):
+        if not any(collection.gives_result(item) for item in items) or _is_one_of_several_workers():
             return
         if self._problem is not None:
             raise pytest.UsageError(str(self._problem))
@@ -102,6 +113,7 @@ class GpuwireSession:
             items[:], dropped = collection.split(items, self.settings.tier)
             collection.skip_what_is_lacking(items, self.node)
         except GpuwireError as error:
+            self._problem = error
             raise pytest.UsageError(str(error)) from error
         if dropped:
             self._config.hook.pytest_deselected(items=dropped)
@@ -111,8 +123,10 @@ class GpuwireSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
+        if self._problem is not None:
+            return  # pytest calls this after a usage error too
         items = [item for item in session.items if collection.gives_result(item) and not collection.is_skipped(item)]
-        if not items or self._config.option.collectonly:
+        if not items or self._config.option.collectonly or _is_one_of_several_workers():
             self.close()
             return
         try:
