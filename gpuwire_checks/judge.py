@@ -102,6 +102,10 @@ def slowest_rank(measurement: Measurement) -> tuple[int, str] | None:
     return None
 
 
+def _worst(attempts: Sequence[Measurement]) -> Measurement:
+    return max(attempts, key=lambda attempt: attempt.seconds)
+
+
 def case_words(case: Case) -> str:
     """A case as a message names it: ``busbw all_reduce-64MiB-bfloat16-ws8 on nccl``."""
     return f"{case.metric.name} {case.id} on {case.backend}"
@@ -148,7 +152,7 @@ def _reason(outcome: Outcome, bound: Bound, accepted: tuple[float, float], attem
         text += f"; {outside} of {len(values)} attempts outside"
     if outcome is not Outcome.REGRESSED:
         return text
-    slow = slowest_rank(attempts[-1])
+    slow = slowest_rank(_worst(attempts))
     blame = f"; slowest is rank {slow[0]}: it {slow[1]}" if slow is not None else ""
     return f"{text}{blame} ({bound.where})"
 
@@ -163,7 +167,7 @@ def _verdict(
 ) -> Verdict:
     case = attempts[0].case
     values = tuple(attempt.value for attempt in attempts)
-    slow = slowest_rank(attempts[-1])
+    slow = slowest_rank(_worst(attempts))
     return Verdict(
         outcome=outcome,
         case=case,

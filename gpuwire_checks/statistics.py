@@ -44,9 +44,7 @@ def moderated(own: float, *, own_degrees: float, family: float, family_degrees: 
         return own, 0.0
     pooled = math.sqrt((own_degrees * own**2 + family_degrees * family**2) / total)
     # Beyond twice the family's, chance alone seldom explains it at a handful of degrees of freedom.
-    if own > 2 * family and own_degrees > 0:
-        return max(own, pooled), own_degrees
-    return pooled, total
+    return (max(own, pooled) if own > 2 * family and own_degrees > 0 else pooled), total
 
 
 def upper_quantile(level: float, degrees: float) -> float:

@@ -61,11 +61,12 @@ def load_yaml(path: Path, model: type[M], *, error: type[GpuwireError]) -> Loade
 
 def _read(path: Path, error: type[GpuwireError]) -> str:
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except OSError as problem:
         raise error(f"cannot read {path}: {problem.strerror}") from problem
     if len(data) > MAX_BYTES:
-        raise error(f"{path}: {len(data)} bytes; a file of more than {MAX_BYTES} is not read")
+        raise error(f"{path}: more than {MAX_BYTES} bytes; such a file is not read")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as problem:

@@ -175,7 +175,7 @@ def test_deep_nesting_is_refused(tmp_path: Path, text: str, depth: int) -> None:
 def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yamlfile, "MAX_BYTES", 100)
     assert load(tmp_path, "name: a\n".ljust(100, "#")).value.name == "a"
-    with pytest.raises(ConfigError, match=r"file\.yaml: 101 bytes; a file of more than 100 is not read$"):
+    with pytest.raises(ConfigError, match=r"file\.yaml: more than 100 bytes; such a file is not read$"):
         load(tmp_path, "name: a\n".ljust(101, "#"))
 
 

@@ -13,8 +13,8 @@ from gpuwire_checks.collectives import COLLECTIVES
 from gpuwire_checks.records import METRICS, Case
 from gpuwire_checks.units import format_size, parse_size
 
-CaseKey = tuple[str, int, str | None, int, str]
-"""Collective, bytes of the whole array, dtype, world size, backend."""
+CaseKey = tuple[str, str, int, str | None, int, str]
+"""Metric, collective, bytes of the whole array, dtype, world size, backend."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -40,10 +40,6 @@ class CaseEntry(_Strict):
             raise ValueError("size and dtype belong together: every collective but barrier has both")
         return self
 
-    @property
-    def key(self) -> CaseKey:
-        return self.collective, self.size, self.dtype, self.world_size, self.backend
-
     def __str__(self) -> str:
         parts = [self.collective]
         if self.dtype is not None:
@@ -64,8 +60,8 @@ class BoundEntry(_Strict):
     better: Literal["higher", "lower"]
     centre: Finite = Field(gt=0)
     spread: Finite = Field(ge=0)
-    attempts: int = Field(ge=1)
-    nodes: int = Field(ge=1)
+    attempts: int = Field(ge=1, strict=True)
+    nodes: int = Field(ge=1, strict=True)
 
     @model_validator(mode="after")
     def _fits_its_metric(self) -> BoundEntry:
@@ -77,6 +73,11 @@ class BoundEntry(_Strict):
         if self.better != metric.better:
             raise ValueError(f"of {self.metric}, {metric.better} is better, not {self.better}")
         return self
+
+    @property
+    def key(self) -> CaseKey:
+        case = self.case
+        return self.metric, case.collective, case.size, case.dtype, case.world_size, case.backend
 
 
 class TopologyEntry(_Strict):
@@ -115,7 +116,7 @@ class BaselineFile(_Strict):
 
 def case_key(case: Case) -> CaseKey:
     """What a bound is found by."""
-    return case.collective, case.size_bytes, case.dtype, case.world_size, case.backend
+    return case.metric.name, case.collective, case.size_bytes, case.dtype, case.world_size, case.backend
 
 
 def round_figure(value: float, digits: int = 5) -> float:

@@ -46,14 +46,14 @@ class Baseline:
     def bound_for(self, case: Case) -> Bound | None:
         """The bound of a case, its spread with the family's behind it; None when there is none."""
         for entry in self.entries:
-            if entry.case.key == case_key(case) and entry.metric == case.metric.name:
+            if entry.key == case_key(case):
                 return self._bound(entry)
         return None
 
     def orphans(self, cases: Iterable[Case]) -> list[str]:
         """Bounds that none of these cases uses."""
         used = {case_key(case) for case in cases}
-        return [str(entry.case) for entry in self.entries if entry.case.key not in used]
+        return [str(entry.case) for entry in self.entries if entry.key not in used]
 
     def _bound(self, entry: BoundEntry) -> Bound:
         family = family_spreads(self.entries, without=entry).get(Spread.family_of(entry), Spread.none())
@@ -70,7 +70,7 @@ class Baseline:
             degrees=degrees,
             attempts=entry.attempts,
             nodes=entry.nodes,
-            where=f"{self.path}:{self.lines.get(entry.case.key, 1)}",
+            where=f"{self.path}:{self.lines.get(entry.key, 1)}",
         )
 
 
@@ -143,8 +143,10 @@ def load_baseline(path: Path) -> Baseline:
 
 def merge_new(baseline: Baseline, entries: Iterable[BoundEntry]) -> Baseline:
     """The baseline with bounds for cases that had none; a bound that is there is never overwritten."""
-    there = {entry.case.key for entry in baseline.entries}
-    return replace(baseline, entries=(*baseline.entries, *(e for e in entries if e.case.key not in there)))
+    kept = {entry.key: entry for entry in baseline.entries}
+    for entry in entries:
+        kept.setdefault(entry.key, entry)
+    return replace(baseline, entries=tuple(kept.values()))
 
 
 def save_baseline(directory: Path, baseline: Baseline) -> Path:
@@ -226,11 +228,12 @@ def _lines(path: Path, loaded: Loaded[BaselineFile]) -> dict[CaseKey, int]:
     lines: dict[CaseKey, int] = {}
     for index, entry in enumerate(loaded.value.bounds):
         line = loaded.line("bounds", index)
-        if entry.case.key in lines:
+        if entry.key in lines:
+            first = lines[entry.key]
             raise BaselineError(
-                f"{path}:{line}: {entry.case} has a bound already on line {lines[entry.case.key]}; leave one"
+                f"{path}:{line}: {entry.metric} of {entry.case} has a bound already on line {first}; leave one"
             )
-        lines[entry.case.key] = line
+        lines[entry.key] = line
     return lines
 
 

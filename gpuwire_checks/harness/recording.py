@@ -10,7 +10,7 @@ from pathlib import Path
 from gpuwire_checks import __version__
 from gpuwire_checks.baseline.record import summarise
 from gpuwire_checks.baseline.store import Baseline, merge_new, save_baseline
-from gpuwire_checks.errors import MeasurementError
+from gpuwire_checks.errors import BaselineError, MeasurementError
 from gpuwire_checks.harness.folder import new_run_folder
 from gpuwire_checks.harness.lock import NodeLock
 from gpuwire_checks.harness.node import Node, deadlines, survey
@@ -50,6 +50,8 @@ def measure_passes(
             measurement = ranks.measure(case, fresh=index > 0 and case is cases[0])
             if measurement.mismatches:
                 raise MeasurementError(f"{case.id} is WRONG, nothing is recorded: {measurement.mismatches[0]}")
+            if measurement.checked_ranks == 0:
+                raise MeasurementError(f"{case.id}: no rank's result was checked, nothing is recorded")
             attempts[case].append(measurement)
             show(index, case, measurement)
     return [tuple(attempts[case]) for case in cases]
@@ -66,8 +68,15 @@ def save_recorded(
         replace_bounds: start anew instead of keeping the bounds that are there.
 
     Raises:
-        BaselineError: the file cannot be written; says what to do.
+        BaselineError: the file cannot be written, or is another wiring's; says what to do.
     """
+    there = node.match.baseline
+    if there is not None and not node.match.exact and there.path.is_relative_to(node.settings.site):
+        difference = node.match.difference or "the same parts are joined differently"
+        raise BaselineError(
+            f"{there.path}: this node is not wired as it says: {difference}"
+            "; a broken node must not become the norm: repair it, or move that file away and record anew"
+        )
     entries = [summarise(attempts) for attempts in measured]
     new = Baseline(
         name=node.fingerprint.sku,
@@ -82,7 +91,6 @@ def save_recorded(
         software=known_software(node, software),
         entries=(),
     )
-    there = node.match.baseline
     start = new if there is None or replace_bounds else replace(there, recorded_at=new.recorded_at)
     return save_baseline(node.settings.site, merge_new(start, entries))
 

@@ -33,6 +33,7 @@ _STYLES = {
 }
 _ROWS_AT_MOST = 20
 _SAME_REASON_AT_MOST = 3
+_LOOSE = 4
 
 
 def summary_lines(results: Sequence[Result], *, width: int, color: bool, host: str, baseline: str | None) -> list[str]:
@@ -48,7 +49,7 @@ def summary_lines(results: Sequence[Result], *, width: int, color: bool, host: s
     lines = [headline(verdicts, host=host, baseline=baseline), *_table(shown, width=width, color=color)]
     if folded:
         lines.append(f"... and {folded} more PASS, inside their bounds (run.json has them all)")
-    return [*lines, *_reasons(verdicts), counts_line(verdicts)]
+    return [*lines, *_reasons(verdicts), *loose_lines(verdicts), counts_line(verdicts)]
 
 
 def headline(verdicts: Sequence[Verdict], *, host: str, baseline: str | None) -> str:
@@ -72,6 +73,19 @@ def headline(verdicts: Sequence[Verdict], *, host: str, baseline: str | None) ->
     if counts[Outcome.NOT_RUN]:
         return f"gpuwire: {host} is not judged whole: {counts[Outcome.NOT_RUN]} of {total} NOT RUN; give it more time"
     return f"gpuwire: {host} is as its baseline {baseline or ''} says: {total} of {total} inside their bounds"
+
+
+def loose_lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """A bound so wide that only a great change would be seen is said: its PASS is worth little."""
+    factors = [(v.accepted[1] / v.centre, v.name) for v in verdicts if v.accepted is not None and v.centre is not None]
+    loose = sorted(factor for factor in factors if factor[0] > _LOOSE)
+    if not loose:
+        return []
+    factor, name = loose[-1]
+    return [
+        f"gpuwire: {len(loose)} of {len(verdicts)} vary so much here that only a change beyond a factor of {_LOOSE}"
+        f" would be seen; the widest is {name}, a factor of {factor:.3g}"
+    ]
 
 
 def counts_line(verdicts: Sequence[Verdict]) -> str:

@@ -13,7 +13,7 @@ from gloo import case
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuwire_checks.baseline.schema import CaseEntry, case_key, round_figure
+from gpuwire_checks.baseline.schema import BoundEntry, CaseEntry, case_key, round_figure
 from gpuwire_checks.baseline.store import load_baseline
 from gpuwire_checks.errors import BaselineError
 
@@ -93,7 +93,7 @@ def test_a_sound_file_loads(tmp_path: Path) -> None:
     baseline = load_baseline(write(tmp_path, SOUND))
     assert (baseline.name, baseline.sku, baseline.exact, baseline.hosts) == ("node", "cpu-2c", "0123", 1)
     assert [str(entry.case) for entry in baseline.entries] == ["all_reduce-1MiB-float32-ws2-gloo", "barrier-ws2-gloo"]
-    assert baseline.lines[baseline.entries[1].case.key] == line_of(tmp_path, "metric: latency")
+    assert baseline.lines[baseline.entries[1].key] == line_of(tmp_path, "metric: latency")
 
 
 def test_no_bound_yet_is_a_sound_file(tmp_path: Path) -> None:
@@ -186,7 +186,9 @@ def test_a_case_with_two_bounds_is_refused_with_both_lines(tmp_path: Path) -> No
     content["bounds"].append(again)
     path = write(tmp_path, content)
     first, second = (n for n, row in enumerate(path.read_text().splitlines(), 1) if "metric: busbw" in row)
-    wanted = f"^{path}:{second}: all_reduce-1MiB-float32-ws2-gloo has a bound already on line {first}; leave one$"
+    wanted = (
+        f"^{path}:{second}: busbw of all_reduce-1MiB-float32-ws2-gloo has a bound already on line {first}; leave one$"
+    )
     with pytest.raises(BaselineError, match=wanted):
         load_baseline(path)
 
@@ -202,8 +204,11 @@ def test_bounds_that_differ_in_any_part_of_the_case_stand_together(tmp_path: Pat
 
 def test_a_case_and_its_entry_have_one_key() -> None:
     entry = CaseEntry(collective="all_reduce", size=65536, dtype="float32", world_size=2, backend="gloo")
-    assert entry.key == case_key(case(size_bytes=65536))
-    assert CaseEntry(collective="barrier", world_size=2, backend="gloo").key == case_key(case("barrier"))
+    bound = BoundEntry(
+        metric="latency", case=entry, unit="us", better="lower", centre=1.0, spread=0.1, attempts=5, nodes=1
+    )
+    assert bound.key == case_key(case(size_bytes=65536))
+    assert bound.key != case_key(case(size_bytes=131072))
 
 
 @pytest.mark.parametrize(
