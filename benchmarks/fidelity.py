@@ -52,11 +52,13 @@ def rank_main(folder: Path) -> None:
 
     from gpuwire_checks.measure.buffers import Arena
     from gpuwire_checks.measure.case_run import RankState
+    from gpuwire_checks.measure.placing import separate_gloo_threads
     from gpuwire_checks.measure.timing import clock_for
 
     dist.init_process_group("gloo")
     rank, device = dist.get_rank(), torch.device("cpu")
-    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank % len(os.sched_getaffinity(0))]})
+    cpus = sorted(os.sched_getaffinity(0))
+    separate_gloo_threads(main_cpus=[cpus[rank % len(cpus)]], loop_cpus=[cpus[(rank + 1) % len(cpus)]])
     torch.set_num_threads(1)
     state = RankState(
         rank=rank,

@@ -21,10 +21,11 @@ class World:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Logical CPUs of one rank: of its whole process, and of the thread that issues calls. Empty: leave as is."""
+    """Logical CPUs of one rank: of its process, its threads that issue calls, its event loop. Empty: leave as is."""
 
-    cpus: tuple[int, ...]
-    main_cpus: tuple[int, ...]
+    cpus: tuple[int, ...] = ()
+    main_cpus: tuple[int, ...] = ()
+    loop_cpus: tuple[int, ...] = ()
 
 
 def choose_world(topology: NodeTopology, *, device: str, world_size: int | None) -> World:
@@ -77,20 +78,29 @@ def _near_gpu(topology: NodeTopology, rank: int) -> Placement:
     usable = _usable(topology)
     for node in topology.numa:
         if node.number in numbers and len(topology.numa) > 1:
-            return Placement(cpus=tuple(cpu for cpu in node.cpus if cpu in usable), main_cpus=())
-    return Placement(cpus=(), main_cpus=())
+            return Placement(cpus=tuple(cpu for cpu in node.cpus if cpu in usable))
+    return Placement()
 
 
 def _share_of_cores(topology: NodeTopology, rank: int, world_size: int) -> Placement:
+    """A rank's share of a NUMA node: half of it for the threads that issue calls, half for the event loop.
+
+    A share of one CPU is too small for both: the loop then runs on the next rank's.
+    """
     usable = _usable(topology)
     nodes = [tuple(cpu for cpu in node.cpus if cpu in usable) for node in topology.numa]
     nodes = [cpus for cpus in nodes if cpus] or [tuple(sorted(usable))]
     mine = rank * len(nodes) // world_size
     cpus = nodes[mine]
     beside = [r for r in range(world_size) if r * len(nodes) // world_size == mine]
-    at, share = beside.index(rank), max(1, len(cpus) // len(beside))
-    main = cpus[at * share : (at + 1) * share]
-    return Placement(cpus=cpus if len(nodes) > 1 else (), main_cpus=main)
+    at, size = beside.index(rank), len(cpus) // len(beside)
+    process = cpus if len(nodes) > 1 else ()
+    if size >= 2:
+        share = cpus[at * size : (at + 1) * size]
+        return Placement(cpus=process, main_cpus=share[: size // 2], loop_cpus=share[size // 2 :])
+    if len(cpus) < 2:
+        return Placement(cpus=process)
+    return Placement(cpus=process, main_cpus=(cpus[at % len(cpus)],), loop_cpus=(cpus[(at + 1) % len(cpus)],))
 
 
 def _usable(topology: NodeTopology) -> frozenset[int]:

@@ -13,6 +13,7 @@ def spec(*, world_size: int = 2, backend: str = "gloo", environment: tuple[tuple
         device="cpu",
         cpus=((),) * world_size,
         main_cpus=((),) * world_size,
+        loop_cpus=((),) * world_size,
         rotate_bytes=8 << 20,
         environment=environment,
     )

@@ -94,16 +94,28 @@ def test_the_predicted_seconds_are_those_of_the_cases() -> None:
 
 
 def test_ranks_share_the_cores_of_a_single_numa_node() -> None:
-    placements = place(cpu_node(cores=4), choose_world(cpu_node(cores=4), device="cpu", world_size=2))
-    assert [placement.main_cpus for placement in placements] == [(0, 1), (2, 3)]
+    placements = place(cpu_node(cores=8), choose_world(cpu_node(cores=8), device="cpu", world_size=2))
+    assert [placement.main_cpus for placement in placements] == [(0, 1), (4, 5)]
+    assert [placement.loop_cpus for placement in placements] == [(2, 3), (6, 7)]
     assert all(placement.cpus == () for placement in placements)
+
+
+def test_on_two_cores_a_rank_s_event_loop_is_on_the_other_one() -> None:
+    placements = place(cpu_node(cores=2), choose_world(cpu_node(cores=2), device="cpu", world_size=2))
+    assert [(placement.main_cpus, placement.loop_cpus) for placement in placements] == [((0,), (1,)), ((1,), (0,))]
+
+
+def test_a_single_core_is_left_to_the_scheduler() -> None:
+    placements = place(cpu_node(cores=1), choose_world(cpu_node(cores=1), device="cpu", world_size=2))
+    assert all(placement.main_cpus == placement.loop_cpus == () for placement in placements)
 
 
 def test_ranks_are_bound_to_numa_nodes_where_there_are_several() -> None:
     topology = cpu_node(cores=8, numa_nodes=2)
     placements = place(topology, choose_world(topology, device="cpu", world_size=4))
     assert [placement.cpus for placement in placements] == [(0, 1, 2, 3), (0, 1, 2, 3), (4, 5, 6, 7), (4, 5, 6, 7)]
-    assert [placement.main_cpus for placement in placements] == [(0, 1), (2, 3), (4, 5), (6, 7)]
+    assert [placement.main_cpus for placement in placements] == [(0,), (2,), (4,), (6,)]
+    assert [placement.loop_cpus for placement in placements] == [(1,), (3,), (5,), (7,)]
 
 
 def test_a_rank_runs_near_its_gpu() -> None:

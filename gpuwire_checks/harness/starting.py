@@ -23,6 +23,7 @@ def pool_spec(topology: NodeTopology, world: World) -> PoolSpec:
         device=world.device,
         cpus=tuple(placement.cpus for placement in placements),
         main_cpus=tuple(placement.main_cpus for placement in placements),
+        loop_cpus=tuple(placement.loop_cpus for placement in placements),
         rotate_bytes=max(_ROTATE_AT_LEAST, 2 * _last_level_cache(topology)),
     )
 

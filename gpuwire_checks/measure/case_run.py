@@ -27,7 +27,7 @@ _CALLS_A_REPEAT = 4
 
 @dataclass(slots=True, kw_only=True)
 class RankState:
-    """What a rank keeps between jobs."""
+    """What a rank keeps between jobs; ``main_cpus`` and ``loop_cpus`` are where its threads go."""
 
     rank: int
     world_size: int
@@ -37,6 +37,8 @@ class RankState:
     arena: Arena
     store: dist.distributed_c10d.Store
     timeout: timedelta
+    main_cpus: tuple[int, ...] = ()
+    loop_cpus: tuple[int, ...] = ()
     generation: int = 0
 
 

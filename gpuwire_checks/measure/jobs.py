@@ -12,6 +12,7 @@ from gpuwire_checks.collectives import moved_bytes
 from gpuwire_checks.measure import faults
 from gpuwire_checks.measure.case_run import CaseRun, RankState
 from gpuwire_checks.measure.check import check
+from gpuwire_checks.measure.placing import separate_gloo_threads
 
 Job = Callable[[RankState, Mapping[str, Any]], dict[str, Any]]
 
@@ -67,6 +68,7 @@ def init_process_group(state: RankState) -> None:
         timeout=state.timeout,
         device_id=None if state.device.type == "cpu" else state.device,
     )
+    separate_gloo_threads(main_cpus=state.main_cpus, loop_cpus=state.loop_cpus)
 
 
 def prepare(state: RankState, parameters: Mapping[str, Any]) -> tuple[CaseRun, int]:

@@ -18,6 +18,7 @@ import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from gpuwire_checks.measure.placing import bind_process
 from gpuwire_checks.measure.protocol import Channel
 
 if TYPE_CHECKING:
@@ -32,11 +33,10 @@ def main() -> None:
     _end_with_the_driver()
     settings = json.loads(os.environ["GPUWIRE_RANK"])
     rank = int(os.environ["RANK"])
-    _bind(settings["cpus"])
+    bind_process(settings["cpus"])
     channel = _connect(rank)
     # torch takes a second: first the channel, so that a rank that fails to import it is known by name.
     state, software = _join(settings, rank)
-    _bind(settings["main_cpus"])
     gc.freeze()
     channel.send({"event": "ready", "rank": rank, "software": software})
     _serve(channel, state)
@@ -46,12 +46,6 @@ def _end_with_the_driver() -> None:
     """Ask the kernel to end this process when the driver is gone, however it went."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _bind(cpus: list[int]) -> None:
-    """Run the calling thread, and threads it starts from now on, on these logical CPUs. Empty: leave as is."""
-    if cpus and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, cpus)
 
 
 def _connect(rank: int) -> Channel:
@@ -98,6 +92,8 @@ def _join(settings: dict[str, Any], rank: int) -> tuple[RankState, dict[str, str
         arena=Arena(device, rotate_bytes=settings["rotate_bytes"]),
         store=store,
         timeout=timeout,
+        main_cpus=tuple(settings["main_cpus"]),
+        loop_cpus=tuple(settings["loop_cpus"]),
     )
     jobs.init_process_group(state)
     return state, jobs.software()

@@ -36,7 +36,8 @@ class PoolSpec:
 
     Attributes:
         cpus: for each rank the logical CPUs its process may run on; empty leaves them as they are.
-        main_cpus: for each rank the logical CPUs of the thread that issues the calls.
+        main_cpus: for each rank the logical CPUs of the threads that issue the calls.
+        loop_cpus: for each rank the logical CPUs of the backend's event loop.
         rotate_bytes: memory that small buffers rotate through.
         timeout_seconds: after which the backend gives a collective up by itself.
         environment: set for the ranks on top of the driver's own, such as ``NCCL_NVLS_ENABLE=0``.
@@ -47,6 +48,7 @@ class PoolSpec:
     device: str
     cpus: tuple[tuple[int, ...], ...]
     main_cpus: tuple[tuple[int, ...], ...]
+    loop_cpus: tuple[tuple[int, ...], ...]
     rotate_bytes: int = 64 << 20
     timeout_seconds: float = 600.0
     environment: tuple[tuple[str, str], ...] = ()
@@ -105,6 +107,7 @@ def _environment(spec: PoolSpec, rank: int, *, control: str, token: str, port: i
         "device": spec.device,
         "cpus": spec.cpus[rank],
         "main_cpus": spec.main_cpus[rank],
+        "loop_cpus": spec.loop_cpus[rank],
         "rotate_bytes": spec.rotate_bytes,
         "timeout_seconds": spec.timeout_seconds,
     }
