@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpuwire_checks.baseline.schema import BoundEntry
+from gpuwire_checks.records import BUSBW
 
 Family = tuple[str, str, int]
 
@@ -25,8 +26,8 @@ class Spread:
 
     @staticmethod
     def family_of(entry: BoundEntry) -> Family:
-        """Bounds of one metric and backend, and within a factor of four in size, are noisy in the same way."""
-        size_step = int(math.log(entry.case.size, 4)) if entry.case.size else 0
+        """Latencies of a backend are noisy in the same way; rates are, within a factor of four in size."""
+        size_step = int(math.log(entry.case.size, 4)) if entry.metric == BUSBW.name else 0
         return entry.metric, entry.case.backend, size_step
 
 

@@ -7,10 +7,12 @@ import os
 import tempfile
 from datetime import datetime, timezone
 from pathlib import Path
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING
 
 from gpuwire_checks.errors import ConfigError
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 LOCK_VARIABLE = "GPUWIRE_LOCK"
 
@@ -20,8 +22,7 @@ class NodeLock:
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or Path(os.environ.get(LOCK_VARIABLE) or Path(tempfile.gettempdir()) / "gpuwire.lock")
-        # Everybody on the node must be able to take it, whoever made it first.
-        self._lock = FileLock(self.path, mode=0o666)
+        self._lock: FileLock | None = None
         self._owner = self.path.with_name(f"{self.path.name}.owner-{os.getpid()}")
 
     def acquire(self, *, run: str) -> None:
@@ -30,6 +31,10 @@ class NodeLock:
         Raises:
             ConfigError: another run has it, or the lock file cannot be used.
         """
+        from filelock import FileLock, Timeout  # noqa: PLC0415 - 30 ms, for which ranks need not wait to be started
+
+        # Everybody on the node must be able to take it, whoever made it first.
+        self._lock = FileLock(self.path, mode=0o666)
         try:
             self._lock.acquire(timeout=0)
         except Timeout as error:
@@ -45,7 +50,7 @@ class NodeLock:
 
     def release(self) -> None:
         """Give the lock back."""
-        if self._lock.is_locked:
+        if self._lock is not None and self._lock.is_locked:
             self._owner.unlink(missing_ok=True)
             self._lock.release()
 

@@ -247,12 +247,13 @@ class GpuwireSession:
 
     def _start_ranks(self, topology: NodeTopology, world: World) -> None:
         self._folder = new_run_folder(self.settings.run_dir)
-        self._lock.acquire(run=str(self._folder))
         given: Measures | None = self._config.hook.pytest_gpuwire_ranks(
             config=self._config, spec=pool_spec(topology, world), folder=self._folder
         )
         self._ranks = given or local_ranks(topology, world, folder=self._folder)
         self._ranks.start()
+        # After the start, which is all that a second run on a node gets to do before it is refused.
+        self._lock.acquire(run=str(self._folder))
 
     def _begin(self, items: list[pytest.Item]) -> None:
         from gpuwire_checks.harness.node import deadlines  # noqa: PLC0415 - see node

@@ -35,7 +35,7 @@ class Arena:
         self._device = device
         self._rotate_bytes = rotate_bytes
         self._dtype: torch.dtype | None = None
-        self._storage = self._touched(rotate_bytes + 2 * _ALIGNMENT)
+        self._storage = torch.empty(0, dtype=torch.uint8, device=device)  # made when a case needs it
 
     def slots(
         self, collective: str, *, moved_bytes: int, dtype: torch.dtype, world_size: int, rank: int
@@ -63,7 +63,7 @@ class Arena:
         if self._storage.numel() < needed_bytes:
             # Free the old storage first: the two together may not fit.
             self._storage = torch.empty(0, dtype=torch.uint8, device=self._device)
-            self._storage = self._touched(needed_bytes)
+            self._storage = self._touched(max(needed_bytes, self._rotate_bytes))
         elif self._dtype is not dtype:
             # Another dtype's bits can read as denormals, on which a CPU adds a hundred times slower.
             self._storage.zero_()

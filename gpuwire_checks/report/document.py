@@ -10,11 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter
+from pydantic_core import PydanticSerializationError
 
-from gpuwire_checks.errors import ConfigError, GpuwireError
+from gpuwire_checks.errors import ConfigError
 from gpuwire_checks.records import Bound, Measurement, Verdict
 from gpuwire_checks.topology.model import NodeTopology
 
@@ -66,6 +67,9 @@ class RunHead:
 class Result:
     """What came of one planned test; ``seconds`` is the wall time it took, all attempts together."""
 
+    # JSON has no NaN: pydantic would write null, which reads back as "not measured".
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(ser_json_inf_nan="strings")
+
     nodeid: str
     verdict: Verdict
     bound: Bound | None
@@ -93,52 +97,59 @@ class RunFile:
 
 
 @lru_cache(maxsize=8)
-def _adapter(noun: type[Any]) -> TypeAdapter[Any]:
+def adapter(noun: type[Any]) -> TypeAdapter[Any]:
+    """Reads and writes one of these nouns as JSON; made once, on first use."""
     return TypeAdapter(noun)
 
 
 class RunDocument:
     """Writes ``run.json`` as results come: each one in a single write over the closing brackets.
 
-    A run that is killed keeps every result written before. A disk that is full or gone does not stop the run: results
-    stay in memory, ``trouble`` says what happened, and the next write tries them all again.
+    The file is valid JSON after every write, one result a line. A run that is killed keeps every result written before;
+    ``read_run`` reads it even where the kill came within a write. A disk that is full or gone does not stop the run:
+    results stay in memory, ``trouble`` says what happened, and the next write tries them all again.
     """
 
     def __init__(self, path: Path, head: RunHead) -> None:
         self.path = path
         self.head = head
         self.trouble: str | None = None
-        self._pending = [b'{"run":' + _adapter(RunHead).dump_json(head) + b',\n"results":[']
+        self._pending = [b'{"run":' + _json(adapter(RunHead), head) + b',\n"results":[']
         self._end = 0
         self._results = 0
-        self._flush(_TAIL)
 
     @classmethod
     def start(cls, folder: Path, head: RunHead) -> RunDocument:
         """Make ``folder/run.json`` with no result yet.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: it cannot be written, or is there already: it holds what another run measured.
         """
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _unwritable(folder, error.strerror or str(error)) from error
         document = cls(folder / "run.json", head)
+        try:
+            if not folder.exists():
+                folder.mkdir(parents=True)
+            document.path.touch(exist_ok=False)
+        except OSError as error:
+            raise _unwritable(f"{error.filename}: {error.strerror}") from error
+        document._flush(_TAIL)
         if document.trouble is not None:
-            raise _unwritable(folder, document.trouble)
+            with suppress(OSError):  # the trouble is told already
+                document.path.unlink()
+            raise _unwritable(document.trouble)
         return document
 
     def append(self, result: Result) -> None:
         """Add a result; never raises for a disk that cannot take it."""
-        separator = b",\n" if self._results else b"\n"
+        # The comma comes after the line's end, which is in the old tail too: a kill cannot spoil the line before.
+        separator = b"\n," if self._results else b"\n"
         self._results += 1
-        self._pending.append(separator + _adapter(Result).dump_json(result))
+        self._pending.append(separator + _json(adapter(Result), result))
         self._flush(_TAIL)
 
     def finish(self, ending: Ending) -> None:
         """Close the document with how the run ended."""
-        self._flush(b'\n],\n"ending":' + _adapter(Ending).dump_json(ending) + b"}\n")
+        self._flush(b'\n],\n"ending":' + _json(adapter(Ending), ending) + b"}\n")
 
     def _flush(self, tail: bytes) -> None:
         """Write what is pending and the closing brackets after the last result that is on disk."""
@@ -160,40 +171,16 @@ class RunDocument:
                 self._write(_TAIL, self._end)
 
     def _write(self, data: bytes, offset: int) -> None:
-        file = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
+        # Never made anew: a document that somebody removed cannot be continued in an empty file.
+        file = os.open(self.path, os.O_WRONLY)
         try:
             written = os.pwrite(file, data, offset)
-            if written < len(data):
+            while written < len(data):
                 # A disk that fills up takes a part without an error; the next write tells which.
-                os.pwrite(file, data[written:], offset + written)
+                written += os.pwrite(file, data[written:], offset + written)
             os.ftruncate(file, offset + len(data))
         finally:
             os.close(file)
-
-
-def read_run(path: Path) -> RunFile:
-    """A run document from its file or its run folder.
-
-    Raises:
-        GpuwireError: there is none, it is cut, or it is not one of this schema; says what to do.
-    """
-    file = path / "run.json" if path.is_dir() else path
-    try:
-        data = json.loads(file.read_bytes())
-    except OSError as error:
-        raise GpuwireError(f"cannot read {file}: {error.strerror}; give a run folder or its run.json") from error
-    except ValueError as error:
-        raise GpuwireError(f"{file} is not a run document, or was cut: {error}") from error
-    version = data.get("run", {}).get("schema") if isinstance(data, dict) else None
-    if version != SCHEMA:
-        raise GpuwireError(f"{file} has schema {version!r}; this gpuwire reads {SCHEMA}")
-    try:
-        run: RunFile = _adapter(RunFile).validate_python(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise GpuwireError(f"{file} is not a run document: {where}: {first['msg']}") from error
-    return run
 
 
 def allowed_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -205,13 +192,22 @@ def run_json_schema() -> dict[str, Any]:
     """JSON Schema (Draft 2020-12) of ``run.json``."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **adapter(RunFile).json_schema(mode="serialization"),
         "title": "gpuwire run document",
-        **_adapter(RunFile).json_schema(mode="serialization"),
     }
 
 
-def _unwritable(folder: Path, reason: str) -> ConfigError:
-    return ConfigError(f"cannot write the run folder {folder}: {reason}; choose another place with --gpuwire-run-dir")
+def _json(written_by: TypeAdapter[Any], noun: object) -> bytes:
+    """A noun as JSON, on one line."""
+    try:
+        return written_by.dump_json(noun)
+    except PydanticSerializationError:
+        # Linux names and variables are bytes; Python reads those that are not UTF-8 as lone surrogates (PEP 383).
+        return json.dumps(written_by.dump_python(noun, mode="json")).encode()
+
+
+def _unwritable(trouble: str) -> ConfigError:
+    return ConfigError(f"cannot write the run document {trouble}; choose another folder with --gpuwire-run-dir")
 
 
 if __name__ == "__main__":
