@@ -25,6 +25,13 @@ def needs_ranks(item: pytest.Item) -> bool:
     return "measured" in getattr(item, "fixturenames", ())
 
 
+def predicted_seconds(items: Sequence[pytest.Item]) -> float:
+    """What the cases of these tests will take, start-up apart."""
+    callspecs = (getattr(item, "callspec", None) for item in items)
+    cases = (callspec.params.get("case") for callspec in callspecs if callspec is not None)
+    return float(sum(case.predicted_seconds for case in cases if case is not None))
+
+
 def is_skipped(item: pytest.Item) -> bool:
     return item.get_closest_marker("skip") is not None
 

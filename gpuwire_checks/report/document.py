@@ -141,8 +141,8 @@ class RunDocument:
 
     def append(self, result: Result) -> None:
         """Add a result; never raises for a disk that cannot take it."""
-        # The comma comes after the line's end, which is in the old tail too: a kill cannot spoil the line before.
-        separator = b"\n," if self._results else b"\n"
+        # The line's end, which the old tail begins with too, comes first: a kill cannot spoil the line before.
+        separator = b"\n," if self._results else b"\n "
         self._results += 1
         self._pending.append(separator + _json(adapter(Result), result))
         self._flush(_TAIL)

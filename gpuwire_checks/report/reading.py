@@ -67,7 +67,7 @@ def _without_cut_end(data: bytes) -> Any:
         except ValueError:
             break
     left = lines[len(results) + 1 :]
-    if any(line.startswith((b"{", b",{")) for line in left):
+    if any(line.startswith((b" {", b",{")) for line in left):
         raise ValueError(f"result {len(results) + 1} is damaged, and others follow it")
     return {**json.loads(head + b"}"), "results": results}
 
