@@ -72,7 +72,17 @@ def headline(verdicts: Sequence[Verdict], *, host: str, baseline: str | None) ->
         )
     if counts[Outcome.NOT_RUN]:
         return f"gpuwire: {host} is not judged whole: {counts[Outcome.NOT_RUN]} of {total} NOT RUN; give it more time"
-    return f"gpuwire: {host} is as its baseline {baseline or ''} says: {total} of {total} inside their bounds"
+    return f"gpuwire: {host} {_good_words(counts, baseline)}"
+
+
+def _good_words(counts: Mapping[Outcome, int], baseline: str | None) -> str:
+    passed, total = counts[Outcome.PASS], counts[Outcome.PASS] + counts[Outcome.IMPROVED]
+    if baseline is None:
+        return f"is good: {total} of {total} PASS, with no baseline"
+    words = f"is as its baseline {baseline} says: {passed} of {total} inside their bounds"
+    if passed < total:
+        words += f", {total - passed} IMPROVED: find out why, then record anew with: gpuwire baseline record"
+    return words
 
 
 def loose_lines(verdicts: Sequence[Verdict]) -> list[str]:
@@ -92,7 +102,7 @@ def counts_line(verdicts: Sequence[Verdict]) -> str:
     """How often each outcome occurred, faults first."""
     counts = Counter(verdict.outcome for verdict in verdicts)
     words = ", ".join(f"{counts[outcome]} {outcome.value}" for outcome in _WORST_FIRST if counts[outcome])
-    return f"gpuwire: {words} of {len(verdicts)} planned"
+    return f"gpuwire: {words or 'no result'} of {len(verdicts)} planned"
 
 
 def progress_line(index: int, total: int, result: Result) -> str:
@@ -152,7 +162,7 @@ def _table(verdicts: Sequence[Verdict], *, width: int, color: bool) -> list[str]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
         justify = "left" if column in ("case", "outcome") else "right"
-        table.add_column(column, justify=justify, no_wrap=True, overflow="ignore")  # type: ignore[arg-type]
+        table.add_column(column, justify=justify, no_wrap=True, overflow="crop")  # type: ignore[arg-type]
     for verdict, row in zip(verdicts, rows, strict=True):
         table.add_row(*(Text(row[c], style=_STYLES[verdict.outcome] if c == "outcome" else "") for c in columns))
     text = StringIO()
