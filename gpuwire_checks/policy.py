@@ -157,7 +157,12 @@ def load_policy(directories: Sequence[Path]) -> Policy:
     """
     for directory in directories:
         path = directory / FILE_NAME
-        if path.exists():
+        try:
+            found = path.exists()
+        except OSError as problem:
+            # A site's policy that cannot be read must not give way to the shipped one.
+            raise ConfigError(f"cannot look for {path}: {problem.strerror}; make its directory readable") from problem
+        if found:
             return _policy(path)
     raise ConfigError(f"no {FILE_NAME} in {', '.join(map(str, directories)) or 'no directory'}")
 

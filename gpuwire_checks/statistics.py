@@ -9,6 +9,7 @@ from statistics import median, stdev
 # The median absolute deviation of a normal sample, times this, is its standard deviation.
 _MAD_TO_SD = 1.4826
 _ENOUGH_FOR_MAD = 4
+_WIDEST = math.log(1000)
 
 
 def robust_spread(values: Sequence[float]) -> float:
@@ -60,8 +61,10 @@ def upper_quantile(level: float, degrees: float) -> float:
 def half_width(*, min_effect: float, level: float, spread: float, degrees: float, attempts: int) -> float:
     """Half the width of the accepted range, as a logarithm: the larger of what matters and what noise can do.
 
-    ``quantile x spread x sqrt(1 + 1/attempts)``: the one of the figure judged, and the centre's own error.
+    ``quantile x spread x sqrt(1 + 1/attempts)``: the one of the figure judged, and the centre's own error. At most a
+    factor of 1000: with one degree of freedom the quantile exceeds 10,000, and a range that wide has no figures.
     """
     if degrees <= 0:
         return min_effect
-    return max(min_effect, upper_quantile(level, degrees) * spread * math.sqrt(1 + 1 / attempts))
+    noise = upper_quantile(level, degrees) * spread * math.sqrt(1 + 1 / attempts)
+    return max(min_effect, min(noise, _WIDEST))

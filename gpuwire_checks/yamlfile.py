@@ -17,6 +17,8 @@ from gpuwire_checks.errors import GpuwireError
 MAX_BYTES = 8 << 20
 _MAX_DEPTH = 32
 _MAX_QUOTED = 80
+_BOOL_TAG = "tag:yaml.org,2002:bool"
+_PLAINLY = {"tuple_type": "expected a list", "model_type": "expected 'key: value' lines"}
 
 M = TypeVar("M", bound=BaseModel)
 Path_ = tuple[str | int, ...]
@@ -118,9 +120,16 @@ class _Reader:
             return self._mapping(node, at)
         if isinstance(node, yaml.SequenceNode):
             return [self.build(child, (*at, index)) for index, child in enumerate(node.value)]
+        if node.tag == _BOOL_TAG:
+            # YAML 1.1 reads a bare yes, no, on or off as true or false, and pydantic takes those for 1 and 0.
+            key = ".".join(map(str, at))
+            raise self._error(
+                f"{self._path}:{line}: {key}: {node.value} is a truth value in YAML, and such a file has none; write"
+                f' a number, or "{node.value}" in quotes where a word is meant'
+            )
         try:
             return self._constructor.construct_object(node)
-        except (yaml.YAMLError, ValueError) as problem:
+        except (yaml.YAMLError, ValueError, OverflowError) as problem:
             raise self._error(f"{self._path}:{line}: {getattr(problem, 'problem', None) or problem}") from problem
 
     def _mapping(self, node: yaml.MappingNode, at: Path_) -> dict[str, Any]:
@@ -158,7 +167,7 @@ def _words(detail: Any, at: Path_, model: type[BaseModel]) -> str:
         return f"unknown key {where!r}{hint}"
     if kind == "missing":
         return f"{where!r} is missing"
-    message = detail["msg"].removeprefix("Value error, ")
+    message = _PLAINLY.get(kind, detail["msg"].removeprefix("Value error, "))
     if kind == "value_error":
         return f"{where}: {message}" if where else message
     return f"{where}: {message}, not {_shortened(repr(detail['input']))}"

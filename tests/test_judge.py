@@ -159,6 +159,13 @@ def test_noise_widens_what_is_accepted_on_both_sides() -> None:
     assert settled(judged(low * 1.01, of=bound(spread=0.1))) is Outcome.PASS
 
 
+def test_a_bound_of_two_attempts_that_differed_is_loose_and_no_crash() -> None:
+    loose, rule = bound(spread=0.1, degrees=1), replace(RULE, level=2.8e-5)
+    assert accepted_range(loose, rule) == pytest.approx((0.1, 100_000))
+    assert settled(judged(1.0, rule=rule, of=loose)) is Outcome.PASS
+    assert not judged(0.09, rule=rule, of=loose).settled
+
+
 # Not a matter of speed
 
 

@@ -88,6 +88,18 @@ def test_a_sites_broken_policy_is_not_passed_over(tmp_path: Path) -> None:
         load_policy([tmp_path, shipped_baselines()])
 
 
+def test_a_sites_policy_that_cannot_be_read_does_not_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "exists", refused)
+    with pytest.raises(ConfigError) as caught:
+        load_policy([tmp_path, shipped_baselines()])
+    assert str(caught.value) == (
+        f"cannot look for {tmp_path / FILE_NAME}: Permission denied; make its directory readable"
+    )
+
+
 def test_no_policy_at_all_says_where_it_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"^no policy.yaml in {tmp_path}, {tmp_path}/b$"):
         load_policy([tmp_path, tmp_path / "b"])
@@ -134,6 +146,8 @@ def test_what_is_no_size_at_all_is_refused(tmp_path: Path, value: object) -> Non
         ({"tiers": {}}, "tiers: "),
         ({"min_effect": []}, "min_effect: "),
         ({"min_effect": [{"fraction": 0.1}]}, "'min_effect.0.why' is missing"),
+        # Taken for 1, it would allow any latency to double.
+        ({"min_effect": [{"fraction": True, "why": ""}]}, "min_effect.0.fraction: true is a truth value in YAML"),
         ({"min_effect": [{"fraction": 0, "why": ""}]}, "min_effect.0.fraction: Input should be greater than 0, not 0"),
         (
             {"min_effect": [{"metric": "algbw", "fraction": 0.1, "why": ""}]},

@@ -170,6 +170,12 @@ def test_more_attempts_behind_the_centre_narrow_what_is_accepted() -> None:
     assert widths[-1] == pytest.approx(upper_quantile(0.001, 20) * 0.1, rel=1e-3)
 
 
+def test_what_is_accepted_is_never_wider_than_a_factor_of_a_thousand() -> None:
+    """Two recorded attempts that differ by 15 %, and 50 decisions a night: the quantile is 11,000."""
+    widest = half_width(min_effect=0.1, level=2.8e-5, spread=0.1, degrees=1, attempts=2)
+    assert widest == pytest.approx(math.log(1000))
+
+
 def test_false_alarms_are_as_rare_as_asked_for() -> None:
     """The whole rule on healthy nodes: centre and spread from 5 attempts, then one figure more."""
     noise, level, rounds, alarms = random.Random(11), 0.02, 20_000, 0

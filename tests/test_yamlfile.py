@@ -92,7 +92,10 @@ def test_the_line_of_a_key_left_out_is_the_one_of_what_is_around_it(tmp_path: Pa
         ("name:\n", "1: name: Input should be a valid string, not None"),
         ("name: 2024-01-02\n", "1: name: Input should be a valid string, not datetime.date(2024, 1, 2)"),
         ("name: a\nfacts: 5\n", "2: facts: Input should be a valid dictionary, not 5"),
+        ("name: a\nparts: {}\n", "2: parts: expected a list, not {}"),
+        ("name: a\nparts: [5]\n", "2: parts.0: expected 'key: value' lines, not 5"),
         ("name: 2024-99-99\n", "1: month must be in 1..12"),
+        (f"name: 1{':00' * 200}.5\n", "1: int too large to convert to float"),
         ("name: =\n", "1: could not determine a constructor for the tag 'tag:yaml.org,2002:value'"),
         (
             "name: a\nparts: [{speed: 1, unit: furlongs}]\n",
@@ -102,6 +105,16 @@ def test_the_line_of_a_key_left_out_is_the_one_of_what_is_around_it(tmp_path: Pa
 )
 def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str | bytes, problem: str) -> None:
     assert problems(tmp_path, text) == [problem]
+
+
+@pytest.mark.parametrize("value", ["yes", "No", "true", "off"])
+@pytest.mark.parametrize("key", ["gpus", "virtualised"])
+def test_a_truth_value_is_never_taken_for_a_number_or_a_word(tmp_path: Path, key: str, value: str) -> None:
+    assert problems(tmp_path, f"name: a\nfacts:\n  {key}: {value}\n") == [
+        f"3: facts.{key}: {value} is a truth value in YAML, and such a file has none; write a number, or"
+        f' "{value}" in quotes where a word is meant'
+    ]
+    assert load(tmp_path, f"name: a\nfacts:\n  {key}: '{value}'\n").value.facts == {key: value}
 
 
 def test_several_problems_are_listed_the_first_line_first(tmp_path: Path) -> None:

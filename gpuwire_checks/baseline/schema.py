@@ -10,12 +10,14 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from gpuwire_checks.collectives import COLLECTIVES
-from gpuwire_checks.records import METRICS, Case
+from gpuwire_checks.records import LATENCY, METRICS, Case
 from gpuwire_checks.units import format_size, parse_size
 
 CaseKey = tuple[str, str, int, str | None, int, str]
 """Metric, collective, bytes of the whole array, dtype, world size, backend."""
 
+# A file is named after it.
+Sku = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -70,6 +72,8 @@ class BoundEntry(_Strict):
             raise ValueError(
                 f"{self.metric} is in {metric.unit}, not {self.unit!r}; convert the figure, or record it anew"
             )
+        if self.case.size == 0 and self.metric != LATENCY.name:
+            raise ValueError(f"{self.case.collective} moves nothing: it is held to its latency, not to {self.metric}")
         if self.better != metric.better:
             raise ValueError(f"of {self.metric}, {metric.better} is better, not {self.better}")
         return self
@@ -83,7 +87,7 @@ class BoundEntry(_Strict):
 class TopologyEntry(_Strict):
     """The wiring that the bounds were recorded on."""
 
-    sku: str = Field(min_length=1)
+    sku: Sku
     exact: str = Field(min_length=1)
     facts: Mapping[str, str | int]
 

@@ -215,9 +215,9 @@ def _flow(entry: BoundEntry) -> str:
     return yaml.safe_dump(fields, sort_keys=False, default_flow_style=True, width=10_000).strip()
 
 
-def _order(entry: BoundEntry) -> tuple[str, str, int, int]:
+def _order(entry: BoundEntry) -> tuple[str, str, int, int, str, str]:
     case = entry.case
-    return case.collective, case.dtype or "", case.world_size, case.size
+    return case.collective, case.dtype or "", case.world_size, case.size, case.backend, entry.metric
 
 
 def _files(directory: Path) -> list[Path]:

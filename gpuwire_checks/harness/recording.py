@@ -127,7 +127,10 @@ def record_baseline(
     try:
         seconds = passes * sum(case.predicted_seconds for case in cases)
         echo(f"gpuwire: recording {len(cases)} cases of {node.fingerprint.sku}, {passes} passes, about {seconds:.0f} s")
-        document = RunDocument.start(folder, run_head(node, planned=passes * len(cases), labels={}, run_id=folder.name))
+        document = RunDocument.start(
+            folder,
+            run_head(node, planned=passes * len(cases), predicted_seconds=seconds, labels={}, run_id=folder.name),
+        )
         measured = measure_passes(cases, ranks, passes=passes, show=_keep(document, echo, total=len(cases)))
         path = save_recorded(node, measured, software=ranks.software, replace_bounds=not only_missing)
     finally:

@@ -22,7 +22,14 @@ class Run:
     """Measures cases one after the other and keeps everything that came of them."""
 
     def __init__(
-        self, node: Node, ranks: Measures, *, planned: Sequence[str], labels: Mapping[str, str], folder: Path
+        self,
+        node: Node,
+        ranks: Measures,
+        *,
+        planned: Sequence[str],
+        predicted_seconds: float,
+        labels: Mapping[str, str],
+        folder: Path,
     ) -> None:
         """Start the run document.
 
@@ -39,10 +46,18 @@ class Run:
         self._to_record: list[tuple[Measurement, ...]] = []
         self._closing: list[str] = []
         self._not_recorded = False
+        self.recorded = 0
         self._start = time.monotonic()
         self._ranks = ranks
         self.document = RunDocument.start(
-            folder, run_head(node, planned=len(self._planned), labels=labels, run_id=folder.name)
+            folder,
+            run_head(
+                node,
+                planned=len(self._planned),
+                predicted_seconds=predicted_seconds,
+                labels=labels,
+                run_id=folder.name,
+            ),
         )
 
     @property
@@ -153,6 +168,7 @@ class Run:
             self._not_recorded = True
             self._closing.append(f"nothing was recorded: {error}")
         else:
+            self.recorded = len(self._to_record)
             self._closing.append(
                 f"recorded {len(self._to_record)} bounds in {path}; from now on this node is held to them"
             )

@@ -14,7 +14,7 @@ from gpuwire_checks.measure.faults import FAULT_VARIABLE
 from gpuwire_checks.report.document import BaselineHead, RunHead, allowed_environment
 
 
-def run_head(node: Node, *, planned: int, labels: Mapping[str, str], run_id: str) -> RunHead:
+def run_head(node: Node, *, planned: int, predicted_seconds: float, labels: Mapping[str, str], run_id: str) -> RunHead:
     """What a run document begins with."""
     baseline = node.match.baseline
     return RunHead(
@@ -37,7 +37,7 @@ def run_head(node: Node, *, planned: int, labels: Mapping[str, str], run_id: str
         if baseline
         else None,
         planned=planned,
-        predicted_seconds=node.plan.predicted_seconds,
+        predicted_seconds=predicted_seconds,
         environment=allowed_environment(os.environ),
     )
 

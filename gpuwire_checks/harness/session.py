@@ -198,6 +198,7 @@ class GpuwireSession:
             color=terminalreporter.hasmarkup,
             host=self._run.document.head.host,
             baseline=self._run.node.match.baseline.name if self._run.node.match.baseline else None,
+            recorded=self._run.recorded,
         )
         for line in [*lines, *self._run.closing_lines()]:
             terminalreporter.write_line(line)
@@ -268,4 +269,11 @@ class GpuwireSession:
             self._ranks.close()
         if isinstance(self._ranks, Ranks):
             self._ranks.deadlines = deadlines(node.policy)
-        self._run = Run(node, self._ranks, planned=[item.nodeid for item in items], labels=labels, folder=self._folder)
+        self._run = Run(
+            node,
+            self._ranks,
+            planned=[item.nodeid for item in items],
+            predicted_seconds=collection.predicted_seconds(items),
+            labels=labels,
+            folder=self._folder,
+        )

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from gpuwire_checks.errors import MeasurementError
 from gpuwire_checks.measure.launch.local import LOOPBACK, PoolSpec, RankProcess, launch
 from gpuwire_checks.measure.protocol import Channel, Message, ProtocolError
@@ -151,12 +153,22 @@ class Pool:
         )
 
     def _overdue(self, ranks: list[int], doing: str, seconds: float) -> str:
+        """Who did not answer. All that wait for one that is stopped are silent too: the stopped one is named."""
+        stopped = [rank for rank in ranks if _is_stopped(self.ranks[rank].process.pid)]
         names = ", ".join(str(rank) for rank in ranks)
         others = self.spec.world_size - len(ranks)
+        blame = f"; rank {', '.join(map(str, stopped))} is stopped (SIGSTOP)" if stopped else ""
         return (
-            f"rank {names} did not answer within {seconds:.0f} s while {doing} ({others} of {self.spec.world_size} did)"
-            f"{_last_words(self.ranks[ranks[0]].log)}"
+            f"rank {names} did not answer within {seconds:.0f} s while {doing}"
+            f" ({others} of {self.spec.world_size} did){blame} (log: {self.ranks[(stopped or ranks)[0]].log})"
         )
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _wait(ranks: Iterable[RankProcess], seconds: float) -> None:

@@ -24,7 +24,7 @@ def header_lines(head: RunHead, plan: Plan, *, bounds: int, software: Mapping[st
         f"; {bounds} of {len(plan.cases)} planned cases have a bound",
         f"software: {software_words(software)}",
         f"plan: tier {plan.tier}, {head.planned} tests on {world.size} {world.backend} ranks ({world.device}),"
-        f" about {plan.predicted_seconds:.0f} s",
+        f" about {max(1, round(head.predicted_seconds))} s",
     ]
     if head.fault:
         lines.append(f"FAULT INJECTED: {head.fault}: this run says nothing about the node")

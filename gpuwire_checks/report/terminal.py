@@ -36,23 +36,29 @@ _SAME_REASON_AT_MOST = 3
 _LOOSE = 4
 
 
-def summary_lines(results: Sequence[Result], *, width: int, color: bool, host: str, baseline: str | None) -> list[str]:
+def summary_lines(
+    results: Sequence[Result], *, width: int, color: bool, host: str, baseline: str | None, recorded: int = 0
+) -> list[str]:
     """The whole summary.
 
     Args:
         baseline: the name of the baseline the node was held to, None where there was none.
+        recorded: bounds that this run wrote for cases that had none.
     """
     if not results:
         return []
     verdicts = sorted((result.verdict for result in results), key=_worst_first)
     shown, folded = _fold(verdicts)
-    lines = [headline(verdicts, host=host, baseline=baseline), *_table(shown, width=width, color=color)]
+    lines = [
+        headline(verdicts, host=host, baseline=baseline, recorded=recorded),
+        *_table(shown, width=width, color=color),
+    ]
     if folded:
         lines.append(f"... and {folded} more PASS, inside their bounds (run.json has them all)")
     return [*lines, *_reasons(verdicts), *loose_lines(verdicts), counts_line(verdicts)]
 
 
-def headline(verdicts: Sequence[Verdict], *, host: str, baseline: str | None) -> str:
+def headline(verdicts: Sequence[Verdict], *, host: str, baseline: str | None, recorded: int = 0) -> str:
     """The verdict in a sentence: what, where, how much, what to do. Verdicts come worst first."""
     total, counts = len(verdicts), Counter(verdict.outcome for verdict in verdicts)
     faults = [verdict for verdict in verdicts if verdict.outcome.is_fault]
@@ -65,6 +71,8 @@ def headline(verdicts: Sequence[Verdict], *, host: str, baseline: str | None) ->
             f"gpuwire: {host} could not be measured: {counts[Outcome.ERROR]} of {total} ERROR; "
             "the rank logs are in the run folder"
         )
+    if recorded:
+        return f"gpuwire: {host} has {recorded} new bounds, and nothing was judged by them yet: run again to judge"
     if counts[Outcome.NO_BASELINE]:
         return (
             f"gpuwire: {host} could not be judged: {counts[Outcome.NO_BASELINE]} of {total} have NO BASELINE; "

@@ -124,6 +124,9 @@ def test_first_run_records_and_says_so(suite: Suite) -> None:
     result = suite.run("--gpuwire-missing=record")
     assert result.ret == 0
     result.assert_outcomes(skipped=28)
+    result.stdout.fnmatch_lines(
+        ["gpuwire: * has 28 new bounds, and nothing was judged by them yet: run again to judge"]
+    )
     result.stdout.fnmatch_lines([f"recorded 28 bounds in {suite.site}*from now on this node is held to them"])
     assert suite.baseline_file().parent.name == "cpu"
 

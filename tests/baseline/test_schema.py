@@ -108,6 +108,17 @@ def test_a_bound_in_the_wrong_unit_is_refused_with_its_line(tmp_path: Path, metr
     assert said == (f"{line}: bounds.{metric}: {name} is in {right}, not 'MB/s'; convert the figure, or record it anew")
 
 
+def test_a_barrier_has_no_bandwidth(tmp_path: Path) -> None:
+    content = changed("bounds.1.metric", "busbw")
+    content["bounds"][1] |= {"unit": "GB/s", "better": "higher"}
+    with pytest.raises(BaselineError) as caught:
+        load_baseline(write(tmp_path, content))
+    line = line_of(tmp_path, "collective: barrier") - 2
+    assert str(caught.value) == (
+        f"{tmp_path / 'node.yaml'}:{line}: bounds.1: barrier moves nothing: it is held to its latency, not to busbw"
+    )
+
+
 def test_the_good_side_must_be_given_and_be_the_metrics(tmp_path: Path) -> None:
     assert problem(tmp_path, "bounds.0.better", ABSENT).endswith(": 'bounds.0.better' is missing")
     assert problem(tmp_path, "bounds.0.better", "lower").endswith(": bounds.0: of busbw, higher is better, not lower")
@@ -143,10 +154,14 @@ def test_the_good_side_must_be_given_and_be_the_metrics(tmp_path: Path) -> None:
         ("bounds.1.case.size", 8, "bounds.1.case: size and dtype belong together"),
         ("bounds.1.case.dtype", "float32", "bounds.1.case: size and dtype belong together"),
         ("bounds.0.case.collective", "allreduce", "bounds.0.case: unknown collective 'allreduce'; known: all_reduce, "),
+        ("bounds.0.centre", True, "bounds.0.centre: true is a truth value in YAML, and such a file has none"),
         ("schema", 2, "schema: Input should be 1, not 2"),
+        ("schema", True, "schema: true is a truth value in YAML"),
         ("schema", ABSENT, "'schema' is missing"),
         ("name", "", "name: String should have at least 1 character, not ''"),
         ("topology.sku", ABSENT, "'topology.sku' is missing"),
+        ("topology.sku", "", "topology.sku: String should match pattern"),
+        ("topology.sku", "../policy", "topology.sku: String should match pattern"),
         ("recorded.hosts", 0, "recorded.hosts: Input should be greater than or equal to 1, not 0"),
         ("recorded.at", "yesterday", "recorded.at: Input should be a valid datetime"),
         (

@@ -234,6 +234,12 @@ def test_a_file_has_one_bound_a_line_in_an_order_of_its_own(tmp_path: Path) -> N
     )
 
 
+def test_bounds_of_one_case_on_two_backends_have_an_order_too() -> None:
+    gloo = bound(MIB)
+    nccl = gloo.model_copy(update={"case": gloo.case.model_copy(update={"backend": "nccl"})})
+    assert baseline_text(baseline(gloo, nccl)) == baseline_text(baseline(nccl, gloo))
+
+
 def test_every_bound_knows_the_line_it_stands_on(tmp_path: Path) -> None:
     loaded = load_baseline(save_baseline(tmp_path, baseline(bound(MIB), bound(2 * MIB, centre=7.5))))
     found = loaded.bound_for(case(size_bytes=2 * MIB))

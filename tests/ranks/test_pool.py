@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -51,6 +52,21 @@ def test_a_rank_that_hangs_is_named_within_the_deadline(folder: Path) -> None:
     assert time.monotonic() - start < 15
     assert children() == before
     assert ranks.measure(case("all_reduce")).mismatches == ()
+    ranks.close()
+
+
+def test_a_rank_that_is_stopped_is_told_from_those_that_wait_for_it(folder: Path) -> None:
+    before = children()
+    ranks = Ranks(spec(), folder=folder, deadlines=SHORT)
+    ranks.wait_ready()
+    (stopped,) = (pid for pid in children() - before if psutil.Process(pid).environ().get("RANK") == "1")
+    os.kill(stopped, signal.SIGSTOP)
+    with pytest.raises(
+        MeasurementError, match=r"rank 0, 1 did not answer within 3 s .*; rank 1 is stopped \(SIGSTOP\)"
+    ):
+        ranks.measure(case())
+    assert children() == before
+    assert ranks.measure(case()).mismatches == ()
     ranks.close()
 
 
