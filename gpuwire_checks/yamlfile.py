@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from yaml.reader import ReaderError
 
 from gpuwire_checks.errors import GpuwireError
+from gpuwire_checks.textfile import read_text
 
 MAX_BYTES = 8 << 20
 _MAX_DEPTH = 32
@@ -42,7 +43,7 @@ def load_yaml(path: Path, model: type[M], *, error: type[GpuwireError]) -> Loade
     Raises:
         GpuwireError: of the class ``error``; one ``FILE:LINE: problem`` a line, the first problem first.
     """
-    text = _read(path, error)
+    text = read_text(path, max_bytes=MAX_BYTES, error=error)
     try:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.YAMLError as problem:
@@ -59,21 +60,6 @@ def load_yaml(path: Path, model: type[M], *, error: type[GpuwireError]) -> Loade
         return Loaded(value=model.model_validate(data), lines=reader.lines)
     except ValidationError as problem:
         raise error("\n".join(_problems(path, reader.lines, problem, model))) from problem
-
-
-def _read(path: Path, error: type[GpuwireError]) -> str:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as problem:
-        raise error(f"cannot read {path}: {problem.strerror}") from problem
-    if len(data) > MAX_BYTES:
-        raise error(f"{path}: more than {MAX_BYTES} bytes; such a file is not read")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as problem:
-        line = data[: problem.start].count(b"\n") + 1
-        raise error(f"{path}:{line}: not UTF-8 text (byte {problem.start})") from problem
 
 
 def _broken(path: Path, text: str, problem: yaml.YAMLError) -> str:

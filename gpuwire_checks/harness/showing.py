@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuwire_checks.errors import TopologyError
+from gpuwire_checks.textfile import read_text
 from gpuwire_checks.topology.describe import describe
 from gpuwire_checks.topology.discover import discover
 from gpuwire_checks.topology.fingerprint import fingerprint
@@ -12,6 +13,7 @@ from gpuwire_checks.topology.model import NodeTopology
 from gpuwire_checks.topology.readers.topo_matrix import read_topo_matrix
 
 MAX_FILE_BYTES = 1 << 20
+"""`nvidia-smi topo -m` prints a few kilobytes."""
 
 
 def topology_lines(source: Path | None, *, as_json: bool) -> list[str]:
@@ -20,7 +22,11 @@ def topology_lines(source: Path | None, *, as_json: bool) -> list[str]:
     Raises:
         TopologyError: the file cannot be read, or is not such output.
     """
-    topology = discover() if source is None else read_file(source)
+    topology = (
+        discover()
+        if source is None
+        else read_topo_matrix(read_text(source, max_bytes=MAX_FILE_BYTES, error=TopologyError), source=str(source))
+    )
     if as_json:
         from pydantic import TypeAdapter  # noqa: PLC0415
 
@@ -30,25 +36,3 @@ def topology_lines(source: Path | None, *, as_json: bool) -> list[str]:
         known = fingerprint(topology)
         lines.append(f"fingerprint: {known.sku} ({known.exact})")
     return lines
-
-
-def read_file(path: Path) -> NodeTopology:
-    """The topology in a recorded file.
-
-    Raises:
-        TopologyError: it cannot be read, is not text, or is too large to be such output.
-    """
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise TopologyError(f"cannot read {path}: {error.strerror}") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise TopologyError(f"{path}: more than {MAX_FILE_BYTES} bytes; `nvidia-smi topo -m` prints a few kilobytes")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise TopologyError(
-            f"{path}: not text (byte {error.start}); give the output of `nvidia-smi topo -m`"
-        ) from error
-    return read_topo_matrix(text, source=str(path))
