@@ -43,9 +43,10 @@ def moderated(own: float, *, own_degrees: float, family: float, family_degrees: 
     total = own_degrees + family_degrees
     if total <= 0:
         return own, 0.0
-    pooled = math.sqrt((own_degrees * own**2 + family_degrees * family**2) / total)
     # Beyond twice the family's, chance alone seldom explains it at a handful of degrees of freedom.
-    return (max(own, pooled) if own > 2 * family and own_degrees > 0 else pooled), total
+    if own > 2 * family and own_degrees > 0:
+        return own, total
+    return math.hypot(math.sqrt(own_degrees / total) * own, math.sqrt(family_degrees / total) * family), total
 
 
 def upper_quantile(level: float, degrees: float) -> float:
