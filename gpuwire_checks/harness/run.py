@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gpuwire_checks.errors import BaselineError, MeasurementError
+from gpuwire_checks.errors import BaselineError
 from gpuwire_checks.harness.node import Node
 from gpuwire_checks.harness.recording import save_recorded
 from gpuwire_checks.harness.run_head import now, run_head
@@ -70,27 +70,23 @@ class Run:
         too_late = self._too_late_for(case)
         if too_late is not None:
             return unmeasured(case, Outcome.NOT_RUN, too_late)
-        node = self.node
-        bound = node.bound_for(case)
-        rule = self._rule(case)
-        try:
-            if bound is None and node.settings.missing == "record":
-                trial = record_trial(
-                    case, self._ranks, attempts=node.policy.attempts.record, rule=rule, where=node.where
-                )
-                if trial.verdict.outcome is Outcome.NO_BASELINE:
-                    self._to_record.append(trial.attempts)
-                return trial
-            return run_trial(
-                case,
-                self._ranks,
-                bound=bound,
-                rule=rule,
-                pause_seconds=node.policy.attempts.pause_seconds,
-                where=node.where,
-            )
-        except MeasurementError as error:
-            return unmeasured(case, Outcome.ERROR, str(error))
+        node, attempts = self.node, self.node.policy.attempts
+        bound, rule = node.bound_for(case), self._rule(case)
+        if bound is None and node.settings.missing == "record":
+            trial = record_trial(case, self._ranks, attempts=attempts.record, rule=rule, where=node.where)
+            if trial.verdict.outcome is Outcome.NO_BASELINE:
+                self._to_record.append(trial.attempts)
+            return trial
+        return run_trial(
+            case, self._ranks, bound=bound, rule=rule, pause_seconds=attempts.pause_seconds, where=node.where
+        )
+
+    def explains_failure(self, nodeid: str) -> bool:
+        """Whether a test's verdict is why it failed: a site's own assertion may fail on a good figure."""
+        outcome = self.results[nodeid].verdict.outcome
+        if outcome is Outcome.NO_BASELINE:
+            return self.node.settings.missing == "fail"
+        return outcome.is_fault or outcome is Outcome.ERROR
 
     def keep(self, nodeid: str, trial: Trial, *, seconds: float) -> Result:
         """Write a trial into the run document."""

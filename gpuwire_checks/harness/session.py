@@ -166,10 +166,9 @@ class GpuwireSession:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         result = self._run.results.get(report.nodeid) if self._run else None
-        if result is None:
-            if report.failed:
-                self._other_failures.add(report.nodeid)
-        elif report.when == "teardown" and self._progress is not None:
+        if report.failed and not (self._run and result and self._run.explains_failure(report.nodeid)):
+            self._other_failures.add(report.nodeid)
+        if result and report.when == "teardown" and self._progress is not None:
             self._progress.show(result)
 
     @pytest.hookimpl(tryfirst=True)

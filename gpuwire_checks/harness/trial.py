@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from gpuwire_checks.errors import MeasurementError
 from gpuwire_checks.judge import Rule, judge
 from gpuwire_checks.records import Bound, Case, Measurement, Outcome, Verdict
 
@@ -42,43 +43,57 @@ class Trial:
 def run_trial(
     case: Case, ranks: Measures, *, bound: Bound | None, rule: Rule, pause_seconds: float, where: str
 ) -> Trial:
-    """Measure until the judge has settled.
+    """Measure until the judge has settled. A case that could not be measured is an ERROR that keeps its attempts.
 
     Args:
         pause_seconds: between attempts.
         where: the baseline that was looked in, for the message when it has no bound.
-
-    Raises:
-        MeasurementError: the case could not be measured.
     """
     attempts: list[Measurement] = []
     while True:
         if attempts:
             time.sleep(pause_seconds)
-        attempts.append(ranks.measure(case, fresh=bool(attempts)))
+        try:
+            attempts.append(ranks.measure(case, fresh=bool(attempts)))
+        except MeasurementError as error:
+            return unmeasured(case, Outcome.ERROR, str(error), attempts=tuple(attempts), bound=bound)
         judgement = judge(attempts, bound, rule, where=where)
         if judgement.settled:
             return Trial(case=case, verdict=judgement.verdict, bound=bound, attempts=tuple(attempts))
 
 
 def record_trial(case: Case, ranks: Measures, *, attempts: int, rule: Rule, where: str) -> Trial:
-    """Measure a case that has no bound as often as recording one takes.
-
-    Raises:
-        MeasurementError: the case could not be measured.
-    """
-    measured = tuple(ranks.measure(case, fresh=index > 0) for index in range(attempts))
+    """Measure a case that has no bound as often as recording one takes; ERROR as in ``run_trial``."""
+    measured: list[Measurement] = []
+    for index in range(attempts):
+        try:
+            measured.append(ranks.measure(case, fresh=index > 0))
+        except MeasurementError as error:
+            return unmeasured(case, Outcome.ERROR, str(error), attempts=tuple(measured))
     verdict = judge(measured, None, rule, where=where).verdict
-    return Trial(case=case, verdict=verdict, attempts=measured)
+    return Trial(case=case, verdict=verdict, attempts=tuple(measured))
 
 
-def unmeasured(case: Case, outcome: Outcome, reason: str) -> Trial:
-    """The trial of a case without a figure: ERROR or NOT RUN, and why."""
+def unmeasured(
+    case: Case,
+    outcome: Outcome,
+    reason: str,
+    *,
+    attempts: tuple[Measurement, ...] = (),
+    bound: Bound | None = None,
+) -> Trial:
+    """The trial of a case that came to no figure: ERROR or NOT RUN, and why."""
     metric = case.metric
-    return Trial(
+    verdict = Verdict(
+        outcome=outcome,
         case=case,
-        verdict=Verdict(outcome=outcome, case=case, name=case.id, metric=metric.name, unit=metric.unit, reason=reason),
+        name=case.id,
+        metric=metric.name,
+        unit=metric.unit,
+        attempts=tuple(attempt.value for attempt in attempts),
+        reason=reason,
     )
+    return Trial(case=case, verdict=verdict, bound=bound, attempts=attempts)
 
 
 def not_reached(name: str) -> Trial:

@@ -176,6 +176,24 @@ def test_a_failing_test_of_the_site_keeps_its_exit_status(suite: Suite) -> None:
     assert result.ret == 1
 
 
+def test_a_site_s_own_assertion_on_a_good_figure_is_a_failure(suite: Suite) -> None:
+    suite.record()
+    suite.pytester.makepyfile(test_suite="def test_collective(measured):\n    assert measured.verdict.value > 1e9\n")
+    result = suite.run("-k", "barrier")
+    result.assert_outcomes(failed=1)
+    assert result.ret == FAULT
+
+
+def test_attempts_before_an_error_are_kept(suite: Suite) -> None:
+    suite.record()
+    suite.node("if case.collective == 'barrier': return usual * 9 if attempt == 0 else 'rank 0 is gone'")
+    assert suite.run("-k", "barrier").ret == NOT_MEASURED
+    (result,) = suite.document()["results"]
+    assert result["verdict"]["outcome"] == "ERROR"
+    assert result["verdict"]["attempts"] == [900.0]
+    assert len(result["attempts"]) == 1
+
+
 @pytest.mark.parametrize("argument", ["--collect-only", "--markers", "--help"])
 def test_looking_leaves_nothing_behind(suite: Suite, argument: str) -> None:
     suite.node()
