@@ -37,15 +37,15 @@ def moderated(own: float, *, own_degrees: float, family: float, family_degrees: 
     """A metric's spread with its family's behind it, and the degrees of freedom of the two together.
 
     Few attempts say little about their own spread: variances are pooled by their degrees of freedom, after Smyth
-    (2004), "Linear models and empirical Bayes methods". A spread that clearly exceeds the family's keeps its own:
-    pooling must not hide an unsteady metric.
+    (2004), "Linear models and empirical Bayes methods". A spread that clearly exceeds the family's keeps its own, and
+    its own degrees of freedom: pooling must not hide an unsteady metric, nor lend it a certainty that it lacks.
     """
     total = own_degrees + family_degrees
     if total <= 0:
         return own, 0.0
     # Beyond twice the family's, chance alone seldom explains it at a handful of degrees of freedom.
     if own > 2 * family and own_degrees > 0:
-        return own, total
+        return own, own_degrees
     return math.hypot(math.sqrt(own_degrees / total) * own, math.sqrt(family_degrees / total) * family), total
 
 

@@ -93,7 +93,7 @@ def test_nothing_known_has_no_degrees_of_freedom() -> None:
 
 
 def test_a_spread_that_clearly_exceeds_its_familys_is_kept() -> None:
-    assert moderated(0.05, own_degrees=4, family=0.02, family_degrees=36) == (0.05, 40)
+    assert moderated(0.05, own_degrees=4, family=0.02, family_degrees=36) == (0.05, 4)
     spread, degrees = moderated(0.04, own_degrees=4, family=0.02, family_degrees=36)
     assert (spread < 0.03, degrees) == (True, 40)
 
