@@ -29,6 +29,8 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     """Join the driver and the world, then run jobs until the driver closes the channel."""
+    # A tenth of the time that importing torch takes is garbage collection, and there is no garbage yet.
+    gc.disable()
     faulthandler.enable()
     _end_with_the_driver()
     settings = json.loads(os.environ["GPUWIRE_RANK"])
@@ -38,6 +40,7 @@ def main() -> None:
     # torch takes a second: first the channel, so that a rank that fails to import it is known by name.
     state, software = _join(settings, rank)
     gc.freeze()
+    gc.enable()
     channel.send({"event": "ready", "rank": rank, "software": software})
     _serve(channel, state)
 
