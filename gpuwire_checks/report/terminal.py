@@ -100,9 +100,10 @@ def loose_lines(verdicts: Sequence[Verdict]) -> list[str]:
     if not loose:
         return []
     factor, name = loose[-1]
+    words = f"{factor:.0f}" if factor >= 10 else f"{factor:.3g}"
     return [
         f"gpuwire: {len(loose)} of {len(verdicts)} vary so much here that only a change beyond a factor of {_LOOSE}"
-        f" would be seen; the widest is {name}, a factor of {factor:.3g}"
+        f" would be seen; the widest is {name}, a factor of {words}"
     ]
 
 
