@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import networkx as nx
 import pytest
@@ -142,13 +143,13 @@ def test_another_path_on_one_pair_is_another_node(name: str, data: st.DataObject
     assert fingerprint(changed).exact != fingerprint(topology).exact
 
 
-def as_networkx(size: int, wires: set[tuple[int, int]]) -> nx.Graph:
+def as_networkx(size: int, wires: set[tuple[int, int]]) -> nx.Graph[Any]:
     graph = nx.Graph(list(wires))
     graph.add_nodes_from((at, {"numa": 2 * at // size}) for at in range(size))
     return graph
 
 
-def same_up_to_numa(a: nx.Graph, b: nx.Graph) -> bool:
+def same_up_to_numa(a: nx.Graph[Any], b: nx.Graph[Any]) -> bool:
     """Isomorphic by an isomorphism that keeps the two NUMA groups, or swaps them."""
     flipped = b.copy()
     for at in flipped:

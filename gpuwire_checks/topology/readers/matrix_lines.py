@@ -6,22 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpuwire_checks.pasted import Line, split_launcher, without_marks
 from gpuwire_checks.topology.readers.matrix_cells import canonical_cell, canonical_label, is_path
 
-_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\([A-Z0-9]|\[\d{1,2}m")
-_MARKS = str.maketrans({"\ufeff": None, "`": None, "*": None, "\r": None, "\u2502": "|", "\u00a0": " "})
 _TABLE_RULE = re.compile(r"[-|:+=\s]+")
-_AHEAD = re.compile(r"\s*(?:>+|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S{0,40})(?=\s)")
-_LAUNCHER = re.compile(
-    r"""\s*(
-      \d{1,6}:(?=\s)                                        # srun --label
-    | \[[^\]\s]{0,80}\d,\d{1,6}\]<std(?:out|err)>:          # mpirun --tag-output
-    | \[(?:rank|default)?\d{1,6}\]:                         # torchrun
-    | \([^()]{1,80}\bpid=\d{1,9}[^()]{0,80}\)               # ray
-    | (?!NIC\d|GPU?\d)[A-Za-z][\w.-]{0,62}:(?=\s)           # pdsh, clush
-    )""",
-    re.VERBOSE | re.IGNORECASE,
-)
 MAX_HEADERS = 16
 MAX_LINE = 16_384
 """Characters. A row of 512 devices and a CPU affinity that lists every CPU has under 8 thousand."""
@@ -30,15 +18,6 @@ _TAILS = {name.replace(" ", "").casefold(): name for name in (CPU, NUMA, GPU_NUM
 _TAIL = re.compile(r"GPU\s*NUMA\s*ID|CPU\s*Affinity|NUMA\s*Affinity", re.IGNORECASE)
 _LEGEND = re.compile(r"\s*(?:NIC\s+)?Legend\b", re.IGNORECASE)
 _NIC_LEGEND = re.compile(r"\s*(NIC[0-9]{1,4})\s*[:=]\s*([\w.-]{1,64})\s*", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line without escapes: its number (from 1), the launcher's label, and the rest, cells of a table by tabs."""
-
-    number: int
-    launcher: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +68,8 @@ def pasted_lines(text: str) -> list[Line]:
 
 
 def _clean(number: int, raw: str) -> Line:
-    text = _ESCAPE.sub("", raw.translate(_MARKS)).rstrip()
-    launcher = ""
-    for _ in range(4):
-        if ahead := _AHEAD.match(text):
-            text = text[ahead.end() :]
-        elif label := _LAUNCHER.match(text):
-            launcher, text = launcher + label[1], text[label.end() :]
-        else:
-            break
+    """A line, its launcher's label apart; the cells of a Markdown table by tabs."""
+    launcher, text = split_launcher(without_marks(raw))
     if text.count("|") > 1:
         inner = text.strip().removeprefix("|").removesuffix("|")
         text = "\t".join(cell.strip() for cell in inner.split("|")).rstrip()
