@@ -11,6 +11,7 @@ import re
 _SIZE_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _SIZE = re.compile(r"(\d+)\s*([A-Za-z]*)")
 _DURATION_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(\S+)")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)([smh])")
 
 
@@ -53,6 +54,38 @@ def parse_duration(text: str) -> float:
     if seconds <= 0:
         raise ValueError(f"{text!r} is not a positive duration")
     return seconds
+
+
+def parse_byte_rate(text: str | float) -> float:
+    """Bytes per second meant by ``25 GB/s``; a plain number is bytes per second.
+
+    Raises:
+        ValueError: no such rate.
+    """
+    return _rate(text, "GB/s")
+
+
+def parse_bit_rate(text: str | float) -> float:
+    """Bits per second meant by ``400 Gbit/s``; a plain number is bits per second.
+
+    Raises:
+        ValueError: no such rate.
+    """
+    return _rate(text, "Gbit/s")
+
+
+def _rate(text: str | float, unit: str) -> float:
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        return float(text)
+    match = _RATE.fullmatch(str(text).strip())
+    if match is None or match[2] != unit:
+        raise ValueError(f"{text!r} is not a rate; write it in {unit}, such as 25 {unit}")
+    return float(match[1]) * 1e9
+
+
+def format_rate(per_second: float, unit: str) -> str:
+    """A rate as it is read: 25e9 with ``GB/s`` is ``25 GB/s``."""
+    return f"{per_second / 1e9:g} {unit}"
 
 
 def format_seconds(seconds: float) -> str:

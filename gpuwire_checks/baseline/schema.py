@@ -9,15 +9,18 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from gpuwire_checks.baseline.wiring import Wiring
 from gpuwire_checks.collectives import COLLECTIVES
 from gpuwire_checks.records import LATENCY, METRICS, Case
-from gpuwire_checks.units import format_size, parse_size
+from gpuwire_checks.units import format_size, parse_byte_rate, parse_size
 
 CaseKey = tuple[str, str, int, str | None, int, str]
 """Metric, collective, bytes of the whole array, dtype, world size, backend."""
 
 # A file is named after it.
 Sku = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+COPIES = ("host_to_device", "device_to_host", "device_to_device")
+"""Figures of copies, in one direction."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -84,11 +87,38 @@ class BoundEntry(_Strict):
         return self.metric, case.collective, case.size, case.dtype, case.world_size, case.backend
 
 
+class FloorEntry(_Strict):
+    """A figure that somebody published for such a node, to hold others to where nothing was recorded.
+
+    Attributes:
+        figure: a collective, whose figure is busbw, or a copy between a host and a GPU or between two GPUs.
+        kind: ``measured`` on one machine, or a ``floor`` that somebody set by hand.
+        value: GB/s (1e9 bytes a second).
+        condition: what it holds under (``NVLS off``).
+    """
+
+    figure: str
+    size: Annotated[int, BeforeValidator(parse_size), Field(gt=0)] | None = None
+    world_size: int | None = Field(default=None, ge=1)
+    kind: Literal["measured", "floor"]
+    value: Annotated[float, BeforeValidator(parse_byte_rate), Field(gt=0)]
+    condition: str | None = None
+    source: str = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _is_a_figure(self) -> FloorEntry:
+        if self.figure not in COLLECTIVES and self.figure not in COPIES:
+            raise ValueError(f"unknown figure {self.figure!r}; known: {', '.join((*COLLECTIVES, *COPIES))}")
+        if self.figure in COLLECTIVES and self.world_size is None:
+            raise ValueError(f"{self.figure} depends on the world size: give world_size")
+        return self
+
+
 class TopologyEntry(_Strict):
-    """The wiring that the bounds were recorded on."""
+    """The wiring that the bounds were recorded on; a reference, which nobody recorded, has no exact hash."""
 
     sku: Sku
-    exact: str = Field(min_length=1)
+    exact: str | None = Field(default=None, min_length=1)
     facts: Mapping[str, str | int]
 
 
@@ -109,13 +139,32 @@ class RecordedEntry(_Strict):
 
 
 class BaselineFile(_Strict):
-    """A whole baseline file."""
+    """A whole baseline file.
+
+    Attributes:
+        software: the versions expected, as ranges (``>=535,<580``) or patterns (``5.15.*``).
+        sources: where each figure of a reference comes from, by the key it explains; a recorded file has none.
+        notes: what was left out of a reference, and why.
+    """
 
     version: Literal[1] = Field(alias="schema")
     name: str = Field(min_length=1)
     topology: TopologyEntry
-    recorded: RecordedEntry
-    bounds: tuple[BoundEntry, ...]
+    recorded: RecordedEntry | None = None
+    sources: Mapping[str, str] = Field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    wiring: Wiring | None = None
+    software: Mapping[str, str] = Field(default_factory=dict)
+    floors: tuple[FloorEntry, ...] = ()
+    bounds: tuple[BoundEntry, ...] = ()
+
+    @model_validator(mode="after")
+    def _says_where_it_comes_from(self) -> BaselineFile:
+        if self.recorded is None and not self.sources:
+            raise ValueError("'recorded' is missing; a reference, which nobody recorded, has 'sources' instead")
+        if self.recorded is None and self.bounds:
+            raise ValueError("a reference has no bounds: they are recorded; published figures are 'floors'")
+        return self
 
 
 def case_key(case: Case) -> CaseKey:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 
 import yaml
 
 from gpuwire_checks.baseline.family import Spread, family_spreads
-from gpuwire_checks.baseline.schema import BaselineFile, BoundEntry, CaseKey, case_key
+from gpuwire_checks.baseline.schema import BaselineFile, BoundEntry, CaseKey, FloorEntry, RecordedEntry, case_key
+from gpuwire_checks.baseline.wiring import Wiring
 from gpuwire_checks.errors import BaselineError
 from gpuwire_checks.policy import FILE_NAME as POLICY_FILE_NAME
 from gpuwire_checks.records import METRICS, Bound, Case
@@ -21,27 +22,37 @@ from gpuwire_checks.topology.fingerprint import first_difference
 from gpuwire_checks.units import format_size
 from gpuwire_checks.yamlfile import Loaded, load_yaml
 
+_COUNT = re.compile(r"-(\d+)x(?=-|$)")
+"""The number of GPUs in a SKU."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
     """What a topology is held to.
 
     Attributes:
+        exact: the hash of the graph it was recorded on; None for a reference, which states what it knows of a SKU.
+        recorded: when and with what; None for a reference.
+        expected_software: versions expected, by name, as ranges or patterns.
         entries: the bounds, each with the line it stands on (0 before it is written).
     """
 
     name: str
     path: Path
     sku: str
-    exact: str
+    exact: str | None
     facts: Mapping[str, str | int]
-    recorded_at: datetime
-    gpuwire: str
-    tier: str
-    hosts: int
-    software: Mapping[str, str | None]
-    entries: tuple[BoundEntry, ...]
+    recorded: RecordedEntry | None
+    entries: tuple[BoundEntry, ...] = ()
     lines: Mapping[CaseKey, int] = field(default_factory=dict)
+    wiring: Wiring | None = None
+    expected_software: Mapping[str, str] = field(default_factory=dict)
+    floors: tuple[FloorEntry, ...] = ()
+
+    @property
+    def software(self) -> Mapping[str, str | None]:
+        """The versions it was recorded with."""
+        return self.recorded.software if self.recorded else {}
 
     def bound_for(self, case: Case) -> Bound | None:
         """The bound of a case, its spread with the family's behind it; None when there is none."""
@@ -79,7 +90,7 @@ class Match:
     """The baseline of a node.
 
     Attributes:
-        exact: the node is wired to the last link as the baseline says.
+        exact: the node is wired to the last link as the baseline says; a reference says no more than its facts.
         nearest: with no match, the baseline with most in common.
         difference: the first difference to ``baseline`` or ``nearest``, in a sentence.
     """
@@ -91,12 +102,20 @@ class Match:
 
 
 def find_baseline(
-    directories: Sequence[Path], *, sku: str, exact: str, facts: Mapping[str, str | int], expect: str | None
+    directories: Sequence[Path],
+    *,
+    sku: str,
+    exact: str,
+    facts: Mapping[str, str | int],
+    expect: str | None,
+    site: Path | None = None,
 ) -> Match:
     """The baseline for a node, the first directory's before the next's.
 
     Args:
         expect: the name of the baseline to take, whatever the node looks like.
+        site: where recorded baselines lie; a node with fewer GPUs than one of those, and nothing else of its own, is
+            held to it: it has lost a GPU. None where GPUs are hidden on purpose.
 
     Raises:
         BaselineError: a file that cannot be read, or no baseline of the name expected.
@@ -108,7 +127,7 @@ def find_baseline(
         if not found:
             raise BaselineError(f"no baseline is named {expect!r}; known: {known_names}")
         return _match(found, exact, facts)
-    found = [baseline for baseline in known if baseline.sku == sku]
+    found = [baseline for baseline in known if baseline.sku == sku] or _with_more_gpus(known, sku, site)
     if found:
         return _match(found, exact, facts)
     if not known:
@@ -131,13 +150,12 @@ def load_baseline(path: Path) -> Baseline:
         sku=file.topology.sku,
         exact=file.topology.exact,
         facts=file.topology.facts,
-        recorded_at=file.recorded.at,
-        gpuwire=file.recorded.gpuwire,
-        tier=file.recorded.tier,
-        hosts=file.recorded.hosts,
-        software=file.recorded.software,
+        recorded=file.recorded,
         entries=file.bounds,
         lines=_lines(path, loaded),
+        wiring=file.wiring,
+        expected_software=file.software,
+        floors=file.floors,
     )
 
 
@@ -176,23 +194,30 @@ def save_baseline(directory: Path, baseline: Baseline) -> Path:
 
 def baseline_text(baseline: Baseline) -> str:
     """The file: what a person reads first at the top, then one bound a line."""
-    head = {
+    recorded = baseline.recorded
+    head: dict[str, object] = {
         "schema": 1,
         "name": baseline.name,
         "topology": {"sku": baseline.sku, "exact": baseline.exact, "facts": dict(baseline.facts)},
-        "recorded": {
-            "at": baseline.recorded_at.isoformat(timespec="seconds"),
-            "hosts": baseline.hosts,
-            "gpuwire": baseline.gpuwire,
-            "tier": baseline.tier,
-            "software": dict(baseline.software),
-        },
     }
+    if recorded is not None:
+        at = recorded.at.isoformat(timespec="seconds")
+        head["recorded"] = {**recorded.model_dump(), "at": at, "software": dict(recorded.software)}
     lines = ["# Recorded by gpuwire; bounds are written by it, not by hand. spread: sd of ln(figure) between attempts."]
     lines.append(yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=120).rstrip("\n"))
+    if baseline.wiring is not None:
+        wiring = baseline.wiring.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+        lines.append(_block("wiring", wiring))
+    if baseline.expected_software:
+        lines.append(_block("software", dict(baseline.expected_software)))
     lines.append("bounds:" if baseline.entries else "bounds: []")
     lines.extend(f"  - {_flow(entry)}" for entry in sorted(baseline.entries, key=_order))
     return "\n".join(lines) + "\n"
+
+
+def _block(name: str, data: Mapping[str, object]) -> str:
+    """A section whose innermost lists and mappings take a line each."""
+    return yaml.safe_dump({name: data}, sort_keys=False, allow_unicode=True, width=10_000).rstrip("\n")
 
 
 def _flow(entry: BoundEntry) -> str:
@@ -237,8 +262,31 @@ def _lines(path: Path, loaded: Loaded[BaselineFile]) -> dict[CaseKey, int]:
     return lines
 
 
+def _with_more_gpus(known: Sequence[Baseline], sku: str, site: Path | None) -> list[Baseline]:
+    """The site's baselines of the same GPUs, more of them; the nearest number first.
+
+    Not the shipped ones: a node with four L40S may be meant so, and nobody here has said otherwise.
+    """
+    model, count = _model_and_count(sku)
+    larger: list[tuple[int, Baseline]] = []
+    for baseline in known:
+        its_model, its_count = _model_and_count(baseline.sku)
+        if site is not None and its_model == model and its_count > count > 0 and baseline.path.is_relative_to(site):
+            larger.append((its_count, baseline))
+    return [baseline for _, baseline in sorted(larger, key=lambda pair: pair[0])]
+
+
+def _model_and_count(sku: str) -> tuple[str, int]:
+    match = _COUNT.search(sku)
+    return (sku[: match.start()], int(match[1])) if match else (sku, 0)
+
+
 def _match(found: Sequence[Baseline], exact: str, facts: Mapping[str, str | int]) -> Match:
     for baseline in found:
         if baseline.exact == exact:
             return Match(baseline=baseline, exact=True)
-    return Match(baseline=found[0], difference=first_difference(found[0].facts, facts))
+    best = found[0]
+    if best.exact is None:
+        difference = first_difference(best.facts, {name: facts[name] for name in best.facts if name in facts})
+        return Match(baseline=best, exact=difference is None, difference=difference)
+    return Match(baseline=best, difference=first_difference(best.facts, facts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 from gpuwire_checks import __version__
+from gpuwire_checks.baseline.store import Baseline
 from gpuwire_checks.errors import GpuwireError
 from gpuwire_checks.harness.markers import present_hardware
 from gpuwire_checks.harness.node import Node, survey
@@ -58,8 +59,7 @@ def _baseline(node: Node) -> tuple[list[str], bool]:
         if match.nearest is not None:
             lines.append(f"nearest: {match.nearest.name}; {match.difference}")
         return [*lines, "record one with: gpuwire baseline record"], False
-    age = age_words((datetime.now(timezone.utc) - match.baseline.recorded_at).total_seconds())
-    lines = [f"{match.baseline.name} ({match.baseline.path}), recorded {age} ago"]
+    lines = [f"{match.baseline.name} ({match.baseline.path}), {_origin(match.baseline)}"]
     if not match.exact:
         lines.append(f"this node differs from it: {match.difference or 'the same parts are joined differently'}")
     lines.append(f"{node.bounds} of {len(node.plan.cases)} planned cases have a bound")
@@ -67,6 +67,12 @@ def _baseline(node: Node) -> tuple[list[str], bool]:
     if orphans:
         lines.append(f"{len(orphans)} bounds are used by no planned case of this tier, such as {orphans[0]}")
     return lines, node.bounds == len(node.plan.cases)
+
+
+def _origin(baseline: Baseline) -> str:
+    if baseline.recorded is None:
+        return "a reference that nobody recorded here"
+    return f"recorded {age_words((datetime.now(timezone.utc) - baseline.recorded.at).total_seconds())} ago"
 
 
 def _plan(node: Node) -> list[str]:

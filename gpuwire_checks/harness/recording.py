@@ -8,7 +8,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from gpuwire_checks import __version__
+from gpuwire_checks.baseline.observed import observed_wiring
 from gpuwire_checks.baseline.record import summarise
+from gpuwire_checks.baseline.schema import RecordedEntry
 from gpuwire_checks.baseline.store import Baseline, merge_new, save_baseline
 from gpuwire_checks.errors import BaselineError, MeasurementError
 from gpuwire_checks.harness.folder import new_run_folder
@@ -84,15 +86,25 @@ def save_recorded(
         sku=node.fingerprint.sku,
         exact=node.fingerprint.exact,
         facts=dict(node.facts),
-        recorded_at=datetime.now(timezone.utc),
-        gpuwire=__version__,
-        tier=node.plan.tier,
-        hosts=1,
-        software=known_software(node, software),
-        entries=(),
+        recorded=RecordedEntry(
+            at=datetime.now(timezone.utc),
+            gpuwire=__version__,
+            tier=node.plan.tier,
+            hosts=1,
+            software=known_software(node, software),
+        ),
+        wiring=observed_wiring(node.topology),
     )
-    start = new if there is None or replace_bounds else replace(there, recorded_at=new.recorded_at)
+    start = new if there is None or replace_bounds else _continued(there, new)
     return save_baseline(node.settings.site, merge_new(start, entries))
+
+
+def _continued(there: Baseline, new: Baseline) -> Baseline:
+    """The baseline that is there, with the date of the new one and the wiring that it did not state yet."""
+    if there.recorded is None or new.recorded is None:
+        return new
+    recorded = there.recorded.model_copy(update={"at": new.recorded.at})
+    return replace(there, recorded=recorded, wiring=there.wiring or new.wiring)
 
 
 def known_software(node: Node, software: Mapping[str, str]) -> dict[str, str | None]:

@@ -31,7 +31,7 @@ def run_head(node: Node, *, planned: int, predicted_seconds: float, labels: Mapp
         baseline=BaselineHead(
             name=baseline.name,
             path=str(baseline.path),
-            recorded_at=baseline.recorded_at.isoformat(),
+            recorded_at=baseline.recorded.at.isoformat() if baseline.recorded else None,
             exact=node.match.exact,
         )
         if baseline

@@ -26,11 +26,15 @@ _ALLOWED_PREFIXES = ("NCCL_", "RCCL_", "TORCH_", "CUDA_", "HIP_", "ROCR_", "GLOO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineHead:
-    """The baseline a run is held to; ``exact`` says whether the node is wired as it was."""
+    """The baseline a run is held to; ``exact`` says whether the node is wired as it was.
+
+    Attributes:
+        recorded_at: None for a reference, which nobody recorded.
+    """
 
     name: str
     path: str
-    recorded_at: str
+    recorded_at: str | None
     exact: bool
 
 

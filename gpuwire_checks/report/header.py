@@ -47,9 +47,11 @@ def baseline_words(baseline: BaselineHead | None, *, now: datetime) -> str:
     """The baseline's name, age and file."""
     if baseline is None:
         return "none for this node"
-    age = age_words((now - datetime.fromisoformat(baseline.recorded_at)).total_seconds())
+    origin = "a reference that nobody recorded here"
+    if baseline.recorded_at is not None:
+        origin = f"recorded {age_words((now - datetime.fromisoformat(baseline.recorded_at)).total_seconds())} ago"
     drift = "" if baseline.exact else ", and the node is not wired as it says"
-    return f"{baseline.name}, recorded {age} ago, {baseline.path}{drift}"
+    return f"{baseline.name}, {origin}, {baseline.path}{drift}"
 
 
 def software_words(software: Mapping[str, str | None]) -> str:

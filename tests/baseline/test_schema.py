@@ -91,7 +91,12 @@ def line_of(tmp_path: Path, text: str) -> int:
 
 def test_a_sound_file_loads(tmp_path: Path) -> None:
     baseline = load_baseline(write(tmp_path, SOUND))
-    assert (baseline.name, baseline.sku, baseline.exact, baseline.hosts) == ("node", "cpu-2c", "0123", 1)
+    assert (baseline.name, baseline.sku, baseline.exact, baseline.recorded and baseline.recorded.hosts) == (
+        "node",
+        "cpu-2c",
+        "0123",
+        1,
+    )
     assert [str(entry.case) for entry in baseline.entries] == ["all_reduce-1MiB-float32-ws2-gloo", "barrier-ws2-gloo"]
     assert baseline.lines[baseline.entries[1].key] == line_of(tmp_path, "metric: latency")
 
@@ -181,7 +186,9 @@ def test_a_time_with_its_zone_is_kept(tmp_path: Path, at: str) -> None:
     path = write(tmp_path, changed("recorded.at", at))
     path.write_text(path.read_text().replace(f"'{at}'", at))
     assert f"at: {at}" in path.read_text()
-    offset = load_baseline(path).recorded_at.utcoffset()
+    recorded = load_baseline(path).recorded
+    assert recorded is not None
+    offset = recorded.at.utcoffset()
     assert offset is not None
     assert offset.total_seconds() == (7200 if "+02" in at else 0)
 

@@ -14,7 +14,7 @@ from gloo import case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpuwire_checks.baseline.schema import BoundEntry, CaseEntry
+from gpuwire_checks.baseline.schema import BoundEntry, CaseEntry, RecordedEntry
 from gpuwire_checks.baseline.store import (
     Baseline,
     baseline_text,
@@ -77,13 +77,14 @@ def baseline(
         sku=sku,
         exact=exact,
         facts=FACTS if facts is None else facts,
-        recorded_at=NOON,
-        gpuwire="0.1.0",
-        tier="nightly",
-        hosts=1,
-        software={"torch": "2.13.0", "nccl": None},
+        recorded=recorded(),
         entries=entries,
     )
+
+
+def recorded(*, at: datetime = NOON, software: dict[str, str | None] | None = None) -> RecordedEntry:
+    versions = {"torch": "2.13.0", "nccl": None} if software is None else software
+    return RecordedEntry(at=at, gpuwire="0.1.0", tier="nightly", hosts=1, software=versions)
 
 
 def put(path: Path, what: Baseline) -> Path:
@@ -195,9 +196,12 @@ baselines = st.builds(
     name=words,
     exact=words,
     facts=st.dictionaries(words, st.integers() | words, max_size=5),
-    software=st.dictionaries(words, words | st.none(), max_size=5),
+    recorded=st.builds(
+        recorded,
+        at=st.sampled_from([NOON, NOON.astimezone(timezone(timedelta(hours=5, minutes=30)))]),
+        software=st.dictionaries(words, words | st.none(), max_size=5),
+    ),
     entries=st.lists(bounds, unique_by=lambda entry: entry.key, max_size=6).map(tuple),
-    recorded_at=st.sampled_from([NOON, NOON.astimezone(timezone(timedelta(hours=5, minutes=30)))]),
 )
 
 
@@ -207,13 +211,13 @@ def test_what_is_saved_loads_as_it_was(tmp_path: Path, what: Baseline) -> None:
     loaded = load_baseline(save_baseline(tmp_path, replace(what, facts={**what.facts, "gpu_vendor": "nvidia"})))
     assert dict(loaded.facts) == {**what.facts, "gpu_vendor": "nvidia"}
     assert (loaded.name, loaded.exact, dict(loaded.software)) == (what.name, what.exact, dict(what.software))
-    assert loaded.recorded_at == what.recorded_at
+    assert loaded.recorded == what.recorded
     assert sorted(map(str, loaded.entries)) == sorted(map(str, what.entries))
     assert baseline_text(loaded) == baseline_text(load_baseline(save_baseline(tmp_path, loaded)))
 
 
 def test_a_value_that_ends_in_a_no_break_space_is_kept(tmp_path: Path) -> None:
-    what = replace(baseline(), software={"driver": "550\u00a0"})
+    what = replace(baseline(), recorded=recorded(software={"driver": "550\u00a0"}))
     assert load_baseline(save_baseline(tmp_path, what)).software == {"driver": "550\u00a0"}
 
 
