@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Protocol
 
-from gpuwire_checks.topology.model import Doubt, Gpu, PairPath, Unread
+from gpuwire_checks.topology.model import CounterValue, Doubt, Gpu, PairPath, Pcie, PeerAccess, Unread
 
 _ADDRESS = re.compile(r"([0-9a-f]+)(:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])")
 
@@ -20,6 +20,8 @@ class GpuReading:
     Attributes:
         paths: of GPU pairs only.
         driver: None where no driver is installed; ``cuda`` is the newest version that the driver serves.
+        peers: of ordered GPU pairs.
+        counters: of GPUs and their links.
     """
 
     gpus: tuple[Gpu, ...] = ()
@@ -27,6 +29,8 @@ class GpuReading:
     driver: str | Unread | None = None
     cuda: str | Unread | None = None
     doubts: tuple[Doubt, ...] = ()
+    peers: tuple[PeerAccess, ...] = ()
+    counters: tuple[CounterValue, ...] = ()
 
 
 class GpuSource(Protocol):
@@ -34,6 +38,18 @@ class GpuSource(Protocol):
 
     def read(self) -> GpuReading:
         """The visible GPUs, numbered as a framework numbers them."""
+        ...
+
+
+class GpuWatcher(Protocol):
+    """Reads what changes under load, cheaply and often: a vendor's library, or a fake."""
+
+    def counters(self) -> tuple[CounterValue, ...]:
+        """Every counter of the visible GPUs and their links."""
+        ...
+
+    def pcie(self) -> Mapping[str, Pcie]:
+        """Of each visible GPU by name, its PCIe link at this moment."""
         ...
 
 

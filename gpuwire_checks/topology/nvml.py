@@ -1,42 +1,44 @@
-"""NVIDIA GPUs through NVML, the driver's library. With asking.py, all that knows it; it opens no CUDA context."""
+"""NVIDIA GPUs through NVML, the driver's library. With asking.py and the nvml_*.py beside it, all that knows NVML.
+
+It opens no CUDA context.
+"""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-from gpuwire_checks.topology.asking import Asker
+from gpuwire_checks.topology.asking import Asker, Device, word
 from gpuwire_checks.topology.devices import (
-    GpuLinks,
     GpuReading,
-    GpuSource,
     gpu_paths,
     order_doubts,
     pci_address,
     visibility_doubts,
     visible_devices,
 )
-from gpuwire_checks.topology.expand import format_mask
-from gpuwire_checks.topology.model import Doubt, Gpu, Unread
-from gpuwire_checks.topology.sysfs import LIVE, pci_numa_node
+from gpuwire_checks.topology.model import CounterValue, Doubt, Pcie, Unread
+from gpuwire_checks.topology.nvml_counters import counters, pcie_now
+from gpuwire_checks.topology.nvml_gpu import read_gpu
+from gpuwire_checks.topology.nvml_links import link_states, read_links
+from gpuwire_checks.topology.nvml_pairs import ancestor, peers
+from gpuwire_checks.topology.sysfs import LIVE
 
 _TRACES = ("dev/nvidiactl", "dev/nvidia0", "proc/driver/nvidia/version", "dev/dxg")
 """One of these is there when a driver is; the last is WSL's."""
-_PATHS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
-"""nvmlGpuTopologyLevel_t; 0 is two GPUs of one board."""
-_OLD_MAX_LINKS = 18
-_AFFINITY_WORDS = 128
-"""64-bit words for 8192 CPUs, the most a Linux kernel is built for (NR_CPUS)."""
 _MISMATCH = (
     "no GPU can be read: the NVIDIA kernel module and its library differ in version, as after an upgrade "
     "without a reboot; reboot the node, or reload the nvidia modules"
 )
 
 
-def local_gpus(root: Path = LIVE) -> GpuSource | None:
+def local_gpus(root: Path = LIVE) -> NvmlSource | None:
     """NVML of this host; None when no driver has left a trace, and then nothing is imported.
 
     A recorded tree (any other root) has no library to ask.
@@ -49,15 +51,23 @@ def local_gpus(root: Path = LIVE) -> GpuSource | None:
 
 
 class NvmlSource:
-    """A :class:`GpuSource` over ``pynvml``, or over a fake with its functions, errors and constants."""
+    """A :class:`GpuSource` and :class:`GpuWatcher` over ``pynvml``, or over a fake with its functions and errors.
+
+    NVML counts those who started it, and its last shutdown closes every device, so that each start after that costs
+    what the first did. ``read`` starts it and shuts it down again. ``counters`` and ``pcie``, which are asked often,
+    start it once and leave it started until ``close``, the end of a ``with``, or the end of the process.
+    """
 
     def __init__(self, nvml: Any, *, environ: Mapping[str, str] | None = None, root: Path = LIVE) -> None:
         self._nvml = nvml
         self._environ = environ or {}
         self._root = root
+        self._lock = threading.Lock()
+        self._started = False
+        self._links: dict[int, tuple[int, ...]] = {}
 
     def read(self) -> GpuReading:
-        """The visible GPUs; none, and why, where NVML does not start. NVML is shut down again at the end."""
+        """The visible GPUs; none, and why, where NVML does not start."""
         nvml = self._nvml
         try:
             nvml.nvmlInit()
@@ -72,143 +82,123 @@ class NvmlSource:
         finally:
             nvml.nvmlShutdown()
 
+    def counters(self) -> tuple[CounterValue, ...]:
+        """Every counter of the visible GPUs and their NVLinks; none where NVML does not start.
+
+        Which links a GPU has is read once, so that those of a GPU that is lost later are *unknown* and not gone.
+        """
+        if not self._start():
+            return ()
+        asker = Asker(self._nvml)
+        driver = _driver(asker)
+        return tuple(
+            value for device in self._visible(asker) for value in counters(device, self._link_numbers(device), driver)
+        )
+
+    def pcie(self) -> dict[str, Pcie]:
+        """Of each visible GPU by name, generation and width of its PCIe link at this moment."""
+        if not self._start():
+            return {}
+        return {device.name: pcie_now(device) for device in self._visible(Asker(self._nvml))}
+
+    def close(self) -> None:
+        """Shut NVML down if ``counters`` or ``pcie`` started it."""
+        with self._lock:
+            if self._started:
+                self._nvml.nvmlShutdown()
+            self._started = False
+
+    def __enter__(self) -> NvmlSource:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _start(self) -> bool:
+        with self._lock:
+            if not self._started:
+                try:
+                    self._nvml.nvmlInit()
+                except self._nvml.NVMLError:
+                    return False
+                self._started = True
+            return True
+
+    def _visible(self, asker: Asker) -> tuple[Device, ...]:
+        setting = self._environ.get("CUDA_VISIBLE_DEVICES")
+        handles = _handles(asker)
+        uuids = _uuids(asker, handles) if "-" in (setting or "") else (Unread.UNKNOWN,) * len(handles)
+        return _devices(asker, handles, visible_devices(setting, uuids))
+
+    def _link_numbers(self, device: Device) -> tuple[int, ...]:
+        if device.number not in self._links:
+            states = link_states(device)
+            if isinstance(states, Unread):
+                return ()
+            self._links[device.number] = tuple(states)
+        return self._links[device.number]
+
 
 def _read(asker: Asker, environ: Mapping[str, str], root: Path) -> GpuReading:
-    nvml, setting = asker.nvml, environ.get("CUDA_VISIBLE_DEVICES")
-    count = asker.ask(None, "number of GPUs", nvml.nvmlDeviceGetCount)
-    numbers = range(0 if isinstance(count, Unread) else count)
-    handles = [asker.ask(number, "everything", nvml.nvmlDeviceGetHandleByIndex, number) for number in numbers]
+    setting = environ.get("CUDA_VISIBLE_DEVICES")
+    handles = _handles(asker)
     addresses = [_address(asker, number, handle) for number, handle in enumerate(handles)]
-    uuids = [_uuid(asker, number, handle) if setting else Unread.UNKNOWN for number, handle in enumerate(handles)]
+    uuids = _uuids(asker, handles)
     chosen = visible_devices(setting, uuids)
+    devices = _devices(asker, handles, chosen)
+    driver, cuda = _driver(asker), asker.ask(None, "CUDA version", "nvmlSystemGetCudaDriverVersion_v2")
+    names = {str(addresses[device.number]): device.name for device in devices}
+    states = [link_states(device) for device in devices]
+    links, ends = [], []
+    for device, state in zip(devices, states, strict=True):
+        found, end = read_links(device, state, addresses=addresses, names=names)
+        links.append(found)
+        ends.append(end)
     gpus = tuple(
-        _gpu(asker, number, handles[number], addresses[number], index=index, root=root)
-        for index, number in enumerate(chosen)
+        read_gpu(device, addresses[device.number], uuids[device.number], found, root=root)
+        for device, found in zip(devices, links, strict=True)
     )
-    links = [_gpu_links(asker, number, handles[number], addresses) for number in chosen]
-
-    def ancestor(a: int, b: int) -> str | None:
-        return _ancestor(asker, chosen[a], handles[chosen[a]], f"path to GPU{b}", handles[chosen[b]])
-
-    paths = gpu_paths(gpus, links, ancestor)
-    driver = asker.ask(None, "version", nvml.nvmlSystemGetDriverVersion)
-    cuda = asker.ask(None, "CUDA version", nvml.nvmlSystemGetCudaDriverVersion_v2)
-    return GpuReading(
+    numbers = [() if isinstance(state, Unread) else tuple(state) for state in states]
+    reading = GpuReading(
         gpus=gpus,
-        paths=paths,
-        driver=_word(driver),
+        paths=gpu_paths(gpus, ends, lambda a, b: ancestor(devices[a], devices[b])),
+        driver=driver,
         cuda=cuda if isinstance(cuda, Unread) else f"{cuda // 1000}.{cuda % 1000 // 10}",
-        doubts=(
-            *visibility_doubts(setting, uuids, chosen),
-            *order_doubts(gpus, environ),
-            *asker.doubts(chosen),
-        ),
+        peers=peers(devices),
+        counters=tuple(chain.from_iterable(counters(device, numbers[device.index], driver) for device in devices)),
+    )
+    doubts = (*visibility_doubts(setting, uuids, chosen), *order_doubts(gpus, environ), *asker.doubts(chosen))
+    return replace(reading, doubts=doubts)
+
+
+def _handles(asker: Asker) -> tuple[Any, ...]:
+    """NVML's handle of every GPU of the driver, or why there is none."""
+    count = asker.ask(None, "number of GPUs", "nvmlDeviceGetCount")
+    numbers = range(0 if isinstance(count, Unread) else count)
+    return tuple(asker.ask(number, "everything", "nvmlDeviceGetHandleByIndex", number) for number in numbers)
+
+
+def _devices(asker: Asker, handles: tuple[Any, ...], chosen: tuple[int, ...]) -> tuple[Device, ...]:
+    return tuple(
+        Device(asker=asker, number=number, index=index, handle=handles[number]) for index, number in enumerate(chosen)
     )
 
 
-def _gpu(asker: Asker, number: int, handle: Any, address: str | Unread, *, index: int, root: Path) -> Gpu:
-    """One GPU. A lost one stays listed, so that it can be named."""
-    nvml = asker.nvml
-
-    def ask(what: str, function: str, *args: object) -> Any:
-        if isinstance(handle, Unread):
-            return handle
-        return asker.ask(number, what, getattr(nvml, function), handle, *args) or Unread.UNKNOWN
-
-    memory = ask("memory", "nvmlDeviceGetMemoryInfo")
-    affinity = ask("CPU affinity", "nvmlDeviceGetCpuAffinity", _AFFINITY_WORDS)
-    return Gpu(
-        index=index,
-        vendor="nvidia",
-        model=_word(ask("model", "nvmlDeviceGetName")),
-        memory_bytes=memory if isinstance(memory, Unread) else int(memory.total) or Unread.UNKNOWN,
-        pci_address=address,
-        pcie_generation=ask("PCIe generation", "nvmlDeviceGetCurrPcieLinkGeneration"),
-        pcie_width=ask("PCIe width", "nvmlDeviceGetCurrPcieLinkWidth"),
-        max_pcie_generation=ask("highest PCIe generation", "nvmlDeviceGetMaxPcieLinkGeneration"),
-        max_pcie_width=ask("highest PCIe width", "nvmlDeviceGetMaxPcieLinkWidth"),
-        # nvmlDeviceGetNumaNodeId is the node of the GPU's own memory, on Grace; near CPUs are what sysfs tells.
-        numa_node=pci_numa_node(root, address),
-        cpu_affinity=affinity if isinstance(affinity, Unread) else format_mask(affinity) or Unread.UNKNOWN,
-    )
-
-
-def _gpu_links(asker: Asker, number: int, handle: Any, addresses: Sequence[str | Unread]) -> GpuLinks:
-    """NVLinks of one GPU that are up, by where they end. One to a GPU or CPU that is not ours counts for nothing."""
-    up = handle if isinstance(handle, Unread) else _links_up(asker, number, handle)
-    if isinstance(up, Unread):
-        return GpuLinks(complete=False)
-    nvml, direct, switched, complete = asker.nvml, Counter[str](), 0, True
-    for link in up:
-        kind = asker.ask(number, f"NVLink {link} other end", nvml.nvmlDeviceGetNvLinkRemoteDeviceType, handle, link)
-        if kind == nvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
-            switched += 1
-            continue
-        remote = asker.ask(number, f"NVLink {link} address", nvml.nvmlDeviceGetNvLinkRemotePciInfo, handle, link)
-        address = remote if isinstance(remote, Unread) else pci_address(_word(remote.busId))
-        if not isinstance(address, Unread) and address in addresses:
-            direct[address] += 1
-        elif isinstance(address, Unread) or kind not in (
-            nvml.NVML_NVLINK_DEVICE_TYPE_GPU,
-            nvml.NVML_NVLINK_DEVICE_TYPE_IBMNPU,
-        ):
-            asker.refuse(number, f"NVLink {link}", "where a link ends is not known")
-            complete = False
-    return GpuLinks(direct=direct, switched=switched, complete=complete)
-
-
-def _links_up(asker: Asker, number: int, handle: Any) -> tuple[int, ...] | Unread:
-    """The numbers of the links that are up; *unknown* when the state of one cannot be read."""
-    up = []
-    for link in range(getattr(asker.nvml, "NVML_NVLINK_MAX_LINKS", _OLD_MAX_LINKS)):
-        state = _link_state(asker, number, handle, link)
-        if state is None:
-            break
-        if isinstance(state, Unread) and state is not Unread.NOT_SUPPORTED:
-            return state
-        if state == asker.nvml.NVML_FEATURE_ENABLED:
-            up.append(link)
-    return tuple(up)
-
-
-def _link_state(asker: Asker, number: int, handle: Any, link: int) -> int | Unread | None:
-    """A link's state; None past the first number that NVML calls invalid, where the GPU has no more links."""
-    nvml = asker.nvml
-    try:
-        return int(nvml.nvmlDeviceGetNvLinkState(handle, link))
-    except nvml.NVMLError_InvalidArgument:
-        return None
-    except nvml.NVMLError_NotSupported:
-        return Unread.NOT_SUPPORTED
-    except nvml.NVMLError as error:
-        return asker.fail(number, "NVLinks", error)
-
-
-def _ancestor(asker: Asker, number: int, a: Any, what: str, b: Any) -> str | None:
-    """The PCIe path class of two GPUs, None when it cannot be read."""
-    level = asker.ask(number, what, asker.nvml.nvmlDeviceGetTopologyCommonAncestor, a, b)
-    if isinstance(level, Unread):
-        if level is not Unread.UNKNOWN:
-            asker.refuse(number, what, level.value)
-        return None
-    if level not in _PATHS:
-        asker.refuse(number, what, f"common ancestor {level} is no known path class")
-    return _PATHS.get(level)
+def _driver(asker: Asker) -> str | Unread:
+    return word(asker.ask(None, "version", "nvmlSystemGetDriverVersion"))
 
 
 def _address(asker: Asker, number: int, handle: Any) -> str | Unread:
     if isinstance(handle, Unread):
         return handle
-    pci = asker.ask(number, "PCI address", asker.nvml.nvmlDeviceGetPciInfo, handle)
-    return pci if isinstance(pci, Unread) else pci_address(_word(pci.busId))
+    pci = asker.ask(number, "PCI address", "nvmlDeviceGetPciInfo", handle)
+    return pci if isinstance(pci, Unread) else pci_address(word(pci.busId))
 
 
-def _uuid(asker: Asker, number: int, handle: Any) -> str | Unread:
-    if isinstance(handle, Unread):
-        return handle
-    return _word(asker.ask(number, "UUID", asker.nvml.nvmlDeviceGetUUID, handle))
-
-
-def _word(value: str | bytes | Unread) -> str | Unread:
-    """Text, which older bindings give as bytes."""
-    return value.decode() if isinstance(value, bytes) else value
+def _uuids(asker: Asker, handles: tuple[Any, ...]) -> tuple[str | Unread, ...]:
+    return tuple(
+        handle if isinstance(handle, Unread) else word(asker.ask(number, "UUID", "nvmlDeviceGetUUID", handle))
+        for number, handle in enumerate(handles)
+    )

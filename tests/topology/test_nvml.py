@@ -14,6 +14,7 @@ from fake_nvml import (
     FakeNvml,
     NVMLError,
     NVMLError_DriverNotLoaded,
+    NVMLError_FunctionNotFound,
     NVMLError_GpuIsLost,
     NVMLError_LibraryNotFound,
     NVMLError_LibRmVersionMismatch,
@@ -25,7 +26,7 @@ from fake_nvml import (
 from trees import write_tree
 
 from gpuwire_checks.topology.devices import GpuReading, pci_address, visible_devices
-from gpuwire_checks.topology.model import Gpu, Unread
+from gpuwire_checks.topology.model import Gpu, GpuState, Unread
 from gpuwire_checks.topology.nvml import NvmlSource, local_gpus
 
 SWITCH_LINK = (SWITCH, "00000000:C0:00.0")
@@ -62,6 +63,10 @@ def test_every_field_of_a_gpu(tmp_path: Path) -> None:
             max_pcie_width=16,
             numa_node=1,
             cpu_affinity="0-15,64-79",
+            uuid="GPU-00000000-aaaa",
+            serial="1650000000001",
+            links=(),
+            state=reading.gpus[0].state,
         ),
     )
     assert (reading.driver, reading.cuda, reading.doubts) == ("570.86.15", "12.8", ())
@@ -163,14 +168,58 @@ def test_a_lost_gpu_stays_listed_and_is_named(at: str) -> None:
     if at == "handle":
         four[2].handle = LOST
     else:
-        four[2].answers = dict.fromkeys([*four[2].answers, "PciInfo"], LOST)
-        four[2].links = [LOST]
+        four[2].lost = True
     reading = read(FakeNvml(four))
     lost = reading.gpus[2]
     assert (lost.model, lost.memory_bytes, lost.pci_address, lost.numa_node) == (Unread.UNKNOWN,) * 4
     assert sorted(paths(reading).values()) == ["NV18"] * 3
-    assert len(reading.doubts) == 1
-    assert doubts(reading)[0].startswith("GPU2: GPU is lost (the kernel log has its Xid; reset the GPU or reboot")
+    what = "everything" if at == "handle" else "PCI address and all after it"
+    assert doubts(reading) == [
+        f"GPU2: GPU is lost (the kernel log has its Xid; reset the GPU or reboot the node); unread: {what}"
+    ]
+    assert (lost.links, lost.serial, lost.state) == (Unread.UNKNOWN, Unread.UNKNOWN, GpuState())
+    assert {peer.status for peer in reading.peers if "GPU2" in (peer.a, peer.b)} == {"U"}
+    assert {peer.status for peer in reading.peers if "GPU2" not in (peer.a, peer.b)} == {"OK"}
+
+
+def test_a_gpu_that_is_lost_is_not_asked_again() -> None:
+    fake = FakeNvml(cards(1, [SWITCH_LINK] * 18))
+    read(fake)
+    whole, fake.calls = fake.calls, 0
+    fake.cards[0].lost = True
+    read(fake)
+    assert (whole > 100, fake.calls) == (True, 3)
+
+
+def test_a_failure_of_every_gpu_is_one_doubt() -> None:
+    error = NVMLError("Unknown Error")
+    names = ["nvmlDeviceGetP2PStatus", "nvmlDeviceGetMigMode", "nvmlDeviceGetNvLinkVersion"]
+    reading = read(FakeNvml(cards(16, [SWITCH_LINK] * 18), faults=dict.fromkeys(names, error)))
+    everyone = ", ".join(f"GPU{index}" for index in range(16))
+    assert doubts(reading) == [f"{everyone}: Unknown Error; unread: NVLink version, MIG mode, peer access"]
+
+
+def test_bindings_without_a_function_and_a_driver_without_it_leave_its_value_unknown_and_no_doubt() -> None:
+    names = [
+        "nvmlDeviceGetNvLinkState",
+        "nvmlDeviceGetFieldValues",
+        "nvmlDeviceGetMarginTemperature",
+        "nvmlDeviceGetRemappedRows",
+        "nvmlDeviceGetP2PStatus",
+        "nvmlDeviceGetPcieReplayCounter",
+        "nvmlDeviceGetGpuFabricInfo",
+        "nvmlDeviceGetGpuFabricInfoV",
+        "nvmlDeviceGetSerial",
+    ]
+    old_driver = dict.fromkeys(names, NVMLError_FunctionNotFound("Function Not Found"))
+    eight = cards(8, [SWITCH_LINK] * 2)
+    readings = read(FakeNvml(eight, missing=names)), read(FakeNvml(eight, faults=old_driver))
+    assert readings[0] == readings[1]
+    gpu = readings[0].gpus[0]
+    assert (gpu.serial, gpu.links, gpu.state.remap_pending, gpu.state.fabric) == (Unread.UNKNOWN,) * 4
+    assert (gpu.state.fabric_unhealthy, gpu.state.temperature_margin_c) == (Unread.UNKNOWN,) * 2
+    assert (gpu.state.ecc, {peer.status for peer in readings[0].peers}) == (True, {"U"})
+    assert readings[0].doubts == ()
 
 
 @pytest.mark.parametrize("error", [NVMLError_LibraryNotFound("no library"), NVMLError_DriverNotLoaded("no driver")])
@@ -210,6 +259,24 @@ def test_visible_gpus_are_renumbered_and_the_hidden_counted() -> None:
 def test_a_setting_that_hides_nothing_is_no_doubt() -> None:
     reading = read(FakeNvml(cards(2)), CUDA_VISIBLE_DEVICES="0,1")
     assert (len(reading.gpus), reading.doubts) == (2, ())
+
+
+def test_all_that_is_read_goes_by_the_numbers_of_visible_gpus() -> None:
+    four = cards(4)
+    four[2].links = [(GPU, bus(1)), (GPU, bus(3))]
+    four[2].answers["PcieReplayCounter"] = 7
+    four[1].links, four[3].links = [(GPU, bus(2)), None], [(GPU, bus(2)), None]
+    reading = read(FakeNvml(four, peers={(2, 1): 5}), CUDA_VISIBLE_DEVICES="2,1")
+    assert [gpu.uuid for gpu in reading.gpus] == ["GPU-00000002-aaaa", "GPU-00000001-aaaa"]
+    links = reading.gpus[0].links
+    assert not isinstance(links, Unread)
+    assert [link.remote for link in links] == ["GPU1", "0000:1e:00.0"]
+    assert [(peer.a, peer.b) for peer in reading.peers if peer.status == "NS"] == [("GPU0", "GPU1")] * 2
+    parts = {value.part for value in reading.counters}
+    assert parts == {"GPU0", "GPU0 NVLink 0", "GPU0 NVLink 1", "GPU1", "GPU1 NVLink 0", "GPU1 NVLink 1"}
+    replays = [(value.part, value.value) for value in reading.counters if value.name == "pcie replay"]
+    assert replays == [("GPU0", 7), ("GPU1", 0)]
+    assert read(FakeNvml(four), CUDA_VISIBLE_DEVICES="GPU-00000003").gpus[0].pci_address == "0000:1e:00.0"
 
 
 def test_a_hidden_gpu_that_is_lost_is_not_given_anothers_name() -> None:
@@ -298,4 +365,7 @@ def test_the_fake_names_what_the_real_bindings_have() -> None:
     ours += [f"nvmlDeviceGet{name}" for name in cards(1)[0].answers]
     assert [name for name in ours if not hasattr(pynvml, name)] == []
     assert (pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH, pynvml.NVML_NVLINK_DEVICE_TYPE_GPU) == (SWITCH, GPU)
-    assert issubclass(pynvml.NVMLError_InvalidArgument, pynvml.NVMLError)
+    for kind in NVMLError.__subclasses__():
+        real = type(pynvml.NVMLError(kind.code))
+        assert (real.__name__, issubclass(real, pynvml.NVMLError)) == (kind.__name__, True)
+        assert type(NVMLError(kind.code)) is kind
