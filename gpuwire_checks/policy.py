@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,6 +18,9 @@ FILE_NAME = "policy.yaml"
 LATENCY_BYTES_AT_MOST = 64 << 10
 
 Dtype = Literal["float32", "float16", "bfloat16"]
+
+
+Rate = Annotated[float, Field(ge=0, lt=1)]
 
 
 class _Strict(BaseModel):
@@ -104,6 +107,7 @@ class PolicyFile(_Strict):
     attempts: Attempts
     deadlines: DeadlineFile = DeadlineFile(start_seconds=120, floor_seconds=20, factor=10)
     min_effect: tuple[MinEffect, ...] = Field(min_length=1)
+    bit_error_rates: Mapping[Literal["pcie", "nvlink", "infiniband"], Rate] = Field(default_factory=dict)
     tiers: Mapping[str, TierFile] = Field(min_length=1)
 
 
@@ -119,7 +123,11 @@ class Tier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """A policy file, validated."""
+    """A policy file, validated.
+
+    Attributes:
+        bit_error_rates: of each kind of wire, the most bits in one that may be wrong and sent again.
+    """
 
     path: Path
     false_alarms: FalseAlarms
@@ -127,6 +135,7 @@ class Policy:
     deadlines: DeadlineFile
     min_effects: tuple[MinEffect, ...]
     tiers: Mapping[str, Tier]
+    bit_error_rates: Mapping[str, float] = field(default_factory=dict)
 
     def min_effect(self, case: Case) -> MinEffect:
         """The first row that fits a case.
@@ -175,6 +184,7 @@ def _policy(path: Path) -> Policy:
         attempts=file.attempts,
         deadlines=file.deadlines,
         min_effects=file.min_effect,
+        bit_error_rates={str(wire): rate for wire, rate in file.bit_error_rates.items()},
         tiers={
             name: Tier(name=name, description=tier.description, cpu=tier.cpu, accelerator=tier.accelerator)
             for name, tier in file.tiers.items()

@@ -16,20 +16,24 @@ Samples = tuple[tuple[float, ...], ...]
 
 
 class Outcome(str, Enum):
-    """How a case ended. The words are used unchanged in the terminal, JUnit and run.json."""
+    """How a case ended. The words are used unchanged in the terminal, JUnit and run.json.
+
+    CHANGED is software that is not the baseline's: figures may differ by it, and not by a wire.
+    """
 
     PASS = "PASS"  # noqa: S105 - not a password
     IMPROVED = "IMPROVED"
     REGRESSED = "REGRESSED"
     WRONG = "WRONG"
     MISSING = "MISSING"
+    CHANGED = "CHANGED"
     NO_BASELINE = "NO BASELINE"
     NOT_RUN = "NOT RUN"
     ERROR = "ERROR"
 
     @property
     def is_fault(self) -> bool:
-        return self in (Outcome.REGRESSED, Outcome.WRONG, Outcome.MISSING)
+        return self in (Outcome.REGRESSED, Outcome.WRONG, Outcome.MISSING, Outcome.CHANGED)
 
     @property
     def is_good(self) -> bool:

@@ -20,6 +20,7 @@ from gpuwire_checks.topology.model import Gpu, Nic, NodeTopology, Pcie, Unread
 from gpuwire_checks.topology.wires import gpu_pairs, nic_paths
 
 _T = TypeVar("_T")
+_UNREAD = frozenset(Unread)
 
 
 def observed_wiring(topology: NodeTopology) -> Wiring:
@@ -75,6 +76,14 @@ def peer_statuses(topology: NodeTopology) -> dict[GpuPair, str]:
             if found.get(pair, "OK") == "OK":
                 found[pair] = access.status
     return found
+
+
+def observed_software(topology: NodeTopology) -> dict[str, str]:
+    """The versions that could be read, to hold the node to; a site may widen them to ranges."""
+    found = topology.software
+    names = ("driver", "cuda", "rocm", "nccl", "torch", "kernel", "python")
+    versions = {name: getattr(found, name) for name in names}
+    return {name: version for name, version in versions.items() if isinstance(version, str) and version not in _UNREAD}
 
 
 def _ordered(a: int, b: int) -> GpuPair:

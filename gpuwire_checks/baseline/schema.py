@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from gpuwire_checks.baseline.wiring import Wiring
+from gpuwire_checks.baseline.wiring import ByteRate, Wiring
 from gpuwire_checks.collectives import COLLECTIVES
 from gpuwire_checks.records import LATENCY, METRICS, Case
-from gpuwire_checks.units import format_size, parse_byte_rate, parse_size
+from gpuwire_checks.units import format_size, parse_size
 
 CaseKey = tuple[str, str, int, str | None, int, str]
 """Metric, collective, bytes of the whole array, dtype, world size, backend."""
@@ -101,7 +101,7 @@ class FloorEntry(_Strict):
     size: Annotated[int, BeforeValidator(parse_size), Field(gt=0)] | None = None
     world_size: int | None = Field(default=None, ge=1)
     kind: Literal["measured", "floor"]
-    value: Annotated[float, BeforeValidator(parse_byte_rate), Field(gt=0)]
+    value: ByteRate
     condition: str | None = None
     source: str = Field(min_length=1)
 

@@ -120,7 +120,7 @@ def find_baseline(
     Raises:
         BaselineError: a file that cannot be read, or no baseline of the name expected.
     """
-    known = [load_baseline(path) for directory in directories for path in _files(directory)]
+    known = [load_baseline(path) for directory in directories for path in baseline_files(directory)]
     if expect is not None:
         known_names = ", ".join(sorted({baseline.name for baseline in known})) or "none at all"
         found = [baseline for baseline in known if baseline.name == expect]
@@ -210,12 +210,15 @@ def baseline_text(baseline: Baseline) -> str:
         lines.append(_block("wiring", wiring))
     if baseline.expected_software:
         lines.append(_block("software", dict(baseline.expected_software)))
+    if baseline.floors:
+        floors = [floor.model_dump(mode="json", exclude_none=True) for floor in baseline.floors]
+        lines.append(_block("floors", floors))
     lines.append("bounds:" if baseline.entries else "bounds: []")
     lines.extend(f"  - {_flow(entry)}" for entry in sorted(baseline.entries, key=_order))
     return "\n".join(lines) + "\n"
 
 
-def _block(name: str, data: Mapping[str, object]) -> str:
+def _block(name: str, data: object) -> str:
     """A section whose innermost lists and mappings take a line each."""
     return yaml.safe_dump({name: data}, sort_keys=False, allow_unicode=True, width=10_000).rstrip("\n")
 
@@ -245,7 +248,8 @@ def _order(entry: BoundEntry) -> tuple[str, str, int, int, str, str]:
     return case.collective, case.dtype or "", case.world_size, case.size, case.backend, entry.metric
 
 
-def _files(directory: Path) -> list[Path]:
+def baseline_files(directory: Path) -> list[Path]:
+    """Every baseline in a directory and those below it, in order."""
     return sorted(path for path in directory.rglob("*.yaml") if path.name != POLICY_FILE_NAME)
 
 

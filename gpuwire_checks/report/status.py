@@ -15,7 +15,7 @@ class ExitStatus(IntEnum):
     GOOD = 0
     """All judged and good."""
     FAULT = 1
-    """REGRESSED, WRONG or MISSING."""
+    """REGRESSED, WRONG, MISSING or CHANGED."""
     NOT_MEASURED = 6
     """Something could not be measured."""
     NOTHING_TO_COMPARE = 7

@@ -115,7 +115,8 @@ class GpuState:
         remap_pending: rows wait for a reset to be remapped; ``remap_failed``: one could not be.
         fabric: ``Completed``, ``In Progress``, ``Not Started``; ``fabric_status``: ``Success`` or the error.
         fabric_clique, fabric_cluster: the NVLink domain; a cluster of zeros is healthy on HGX boards.
-        fabric_unhealthy: what of the fabric's health mask is not healthy (``route``, ``bandwidth``); empty is healthy.
+        fabric_unhealthy: what of the fabric is not healthy (``route unhealthy``, ``degraded bandwidth``, ``route
+            recovery``, ``access timeout recovery``, ``insufficient NVLinks``); empty is healthy.
         performance_state: ``P0`` to ``P15``.
         throttled: the clock event reasons that are active now, in nvidia-smi's words (``SW Power Cap``); ``Idle`` is
             one too.

@@ -1,0 +1,37 @@
+"""Every rule by the name that a suite asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpuwire_checks.records import Verdict
+from gpuwire_checks.wiring.counters import COUNTER_RULES
+from gpuwire_checks.wiring.gpus import GPU_RULES
+from gpuwire_checks.wiring.held import Held
+from gpuwire_checks.wiring.links import GPU_LINK_RULES, LINK_RULES, PAIR_RULES
+from gpuwire_checks.wiring.nics import NEAR_NIC_RULES, NIC_RULES
+from gpuwire_checks.wiring.rule import Rule
+from gpuwire_checks.wiring.software import SOFTWARE_RULES
+
+RULES: Mapping[str, Rule[Any]] = {
+    **GPU_RULES,
+    **GPU_LINK_RULES,
+    **LINK_RULES,
+    **PAIR_RULES,
+    **NIC_RULES,
+    **NEAR_NIC_RULES,
+    **SOFTWARE_RULES,
+    **COUNTER_RULES,
+}
+
+
+def faults(held: Held) -> list[Verdict]:
+    """Every fault of the wiring, as far as it can be told before anything is measured; software is not wiring."""
+    return [
+        verdict
+        for name, rule in RULES.items()
+        if not rule.measured and name not in SOFTWARE_RULES
+        for part in rule.parts(held)
+        if (verdict := rule.judge(held, part)).outcome.is_fault
+    ]
