@@ -161,7 +161,7 @@ def test_counters_are_volatile_and_summed() -> None:
 def test_links_paths_and_numa_are_unknown() -> None:
     node = read(LOG)
     assert node.gpus[0].links is node.gpus[0].numa_node is Unread.UNKNOWN
-    assert node.paths == node.peers == ()
+    assert (node.paths, node.peers) == ((), ())
 
 
 def test_a_part_leaves_the_rest_unknown() -> None:

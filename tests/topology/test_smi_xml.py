@@ -146,7 +146,7 @@ def test_what_the_file_does_not_tell_is_unknown() -> None:
     node = read(log(GPU))
     gpu = node.gpus[0]
     assert gpu.links is gpu.numa_node is gpu.cpu_affinity is node.hostname is node.virtualised is Unread.UNKNOWN
-    assert node.paths == node.peers == node.nics == node.pci == ()
+    assert (node.paths, node.peers, node.nics, node.pci) == ((), (), (), ())
     assert node.software.nccl is Unread.UNKNOWN
 
 

@@ -25,9 +25,9 @@ from gpuwire_checks.topology.model import (
     PairPath,
     PciDevice,
     Pcie,
-    Software,
     Unread,
 )
+from gpuwire_checks.topology.readers.blank import blank_gpu, blank_node
 from gpuwire_checks.topology.readers.xml_text import MAX_HEAD, Element, read_xml, shortened
 
 MAX_DEVICES = 256
@@ -123,18 +123,12 @@ def read_nccl_xml(text: str, *, source: str) -> NodeTopology:
     targets = _targets(cards, doubts)
     gpus = tuple(replace(card.gpu, links=_links(card, targets[card.gpu.name])) for card in cards)
     paths = _paths(cards, nics, targets, doubts)
-    unknown = Unread.UNKNOWN
-    return NodeTopology(
-        source=source,
-        hostname=unknown,
-        cpu=unknown,
-        memory_bytes=unknown,
+    return blank_node(
+        source,
         numa=_numa_nodes(places),
-        virtualised=unknown,
         nics=tuple(nic for nic, _ in nics),
         gpus=gpus,
         paths=paths,
-        software=Software(kernel=unknown, python=unknown, torch=unknown, driver=unknown, cuda=unknown, nccl=unknown),
         doubts=_bounded(doubts),
         pci=(*_pci_devices(places), *_switches(places, targets)),
     )
@@ -221,14 +215,10 @@ def _cards(places: Sequence[_Place], vendor: _Vendor, doubts: list[Doubt]) -> li
 
 def _gpu(index: int, place: _Place, vendor: _Vendor) -> Gpu:
     pcie = _pcie_link(place.element)
-    return Gpu(
-        index=index,
+    return blank_gpu(
+        index,
         vendor=vendor,
-        model=Unread.UNKNOWN,
-        memory_bytes=Unread.UNKNOWN,
         pci_address=place.address,
-        pcie_generation=pcie.generation,
-        pcie_width=pcie.width,
         max_pcie_generation=pcie.max_generation,
         max_pcie_width=pcie.max_width,
         numa_node=place.numa,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
 
 from gpuwire_checks.topology.devices import pci_address
-from gpuwire_checks.topology.model import CounterValue, Doubt, Gpu, GpuState, NodeTopology, Software, Unread
+from gpuwire_checks.topology.model import CounterValue, Doubt, Gpu, GpuState, NodeTopology, Unread
+from gpuwire_checks.topology.readers.blank import blank_gpu, blank_node
 
 MAX_GPUS = 256
 MAX_DOUBTS = 200
@@ -267,8 +268,8 @@ def read_gpu(fields: GpuFields, *, index: int, address: str | Unread) -> Gpu:
     """A GPU as its driver names it. ``address``: that of its section, for one that states none itself."""
     memory = fields.number("memory", "MiB")
     stated = pci_address(fields.text("PCI address"))
-    return Gpu(
-        index=index,
+    return blank_gpu(
+        index,
         vendor="nvidia",
         model=fields.text("product name"),
         memory_bytes=memory if isinstance(memory, Unread) else memory << 20,
@@ -277,8 +278,6 @@ def read_gpu(fields: GpuFields, *, index: int, address: str | Unread) -> Gpu:
         pcie_width=fields.number("PCIe width", "x"),
         max_pcie_generation=fields.number("highest PCIe generation"),
         max_pcie_width=fields.number("highest PCIe width", "x"),
-        numa_node=Unread.UNKNOWN,
-        cpu_affinity=Unread.UNKNOWN,
         uuid=fields.text("UUID"),
         serial=fields.text("serial number"),
         state=_state(fields),
@@ -300,36 +299,17 @@ def smi_node(
     gpus: Sequence[tuple[GpuFields, str | Unread]], head: GpuFields, doubts: Sequence[Doubt], *, source: str
 ) -> NodeTopology:
     """The node. nvidia-smi's queries say nothing of NVLinks, paths, P2P and NUMA: those stay *unknown*."""
-    unknown = Unread.UNKNOWN
-    read = tuple(read_gpu(fields, index=index, address=address) for index, (fields, address) in enumerate(gpus))
     counters = tuple(counter for fields, _ in gpus for counter in read_counters(fields))
-    software = Software(
-        kernel=unknown,
-        python=unknown,
-        torch=unknown,
-        driver=head.text("driver version"),
-        cuda=head.text("CUDA version"),
-        nccl=unknown,
-    )
+    read = tuple(read_gpu(fields, index=index, address=address) for index, (fields, address) in enumerate(gpus))
     attached = head.number("attached GPUs")
     if not isinstance(attached, Unread) and attached != len(read):
         text = f"{attached} GPUs are attached and {len(read)} are listed: they are numbered as listed"
         doubts = [*doubts, Doubt(line=head.line("attached GPUs"), text=text)]
-    doubts = [*doubts, *(doubt for fields in (head, *(fields for fields, _ in gpus)) for doubt in fields.doubts())]
-    return NodeTopology(
-        source=source,
-        hostname=unknown,
-        cpu=unknown,
-        memory_bytes=unknown,
-        numa=(),
-        virtualised=unknown,
-        nics=(),
-        gpus=read,
-        paths=(),
-        software=software,
-        doubts=bounded(doubts),
-        counters=counters,
-    )
+    blank = blank_node(source, gpus=read, counters=counters)
+    software = replace(blank.software, driver=head.text("driver version"), cuda=head.text("CUDA version"))
+    # Last: looking a value up is what makes the doubts.
+    found = (doubt for fields in (head, *(fields for fields, _ in gpus)) for doubt in fields.doubts())
+    return replace(blank, software=software, doubts=bounded([*doubts, *found]))
 
 
 def bounded(doubts: Sequence[Doubt]) -> tuple[Doubt, ...]:
