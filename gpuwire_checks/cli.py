@@ -32,6 +32,9 @@ Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or xpu.")]
 RunDir = Annotated[str | None, typer.Option(help="Where run folders go.")]
 Expect = Annotated[str | None, typer.Option(help="The baseline this node must be held to.")]
 Dtypes = Annotated[str | None, typer.Option(help="Dtypes to measure beside the tier's, such as float16.")]
+Source = Annotated[
+    Path | None, typer.Option("--from", help="Read a recorded file, or a folder of them, instead of this node.")
+]
 
 
 @app.command(context_settings=_PASS_ON)
@@ -47,6 +50,10 @@ def run(  # noqa: PLR0917 - typer makes options of the parameters
     world_size: WorldSize = None,
     device: Device = None,
     dtypes: Dtypes = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", help="Judge the wiring in this snapshot or recorded output; measure nothing."),
+    ] = None,
 ) -> None:
     """Run the suites on this node: pytest with the right arguments. Other arguments are pytest's, such as -k nvlink."""
     from gpuwire_checks.harness.running import run_pytest  # noqa: PLC0415
@@ -62,6 +69,7 @@ def run(  # noqa: PLR0917 - typer makes options of the parameters
         "world-size": world_size,
         "device": device,
         "dtypes": dtypes,
+        "from": source,
     }
     raise typer.Exit(run_pytest(given, context.args))
 
@@ -87,16 +95,55 @@ def doctor(
 
 @app.command()
 def topology(
-    source: Annotated[
-        Path | None, typer.Option("--from", help="Read `nvidia-smi topo -m` output from this file instead of the node.")
-    ] = None,
+    source: Source = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the topology as JSON.")] = False,
 ) -> None:
-    """Show how this node, or the one in a recorded file, is wired."""
+    """Show how this node, or the one in a recorded file or folder, is wired."""
     from gpuwire_checks.harness.showing import topology_lines  # noqa: PLC0415
 
     for line in topology_lines(source, as_json=as_json):
         typer.echo(line)
+
+
+@app.command()
+def snapshot(
+    source: Source = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it here, not to the terminal.")] = None,
+    with_serials: Annotated[
+        bool, typer.Option(help="Keep serial numbers and UUIDs; without, they are hashed.")
+    ] = False,
+) -> None:
+    """Write everything known of this node as one JSON file: to judge it elsewhere, or to attach to a ticket."""
+    from gpuwire_checks.harness.showing import take_snapshot, write_snapshot  # noqa: PLC0415
+
+    text = take_snapshot(source, with_serials=with_serials)
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    write_snapshot(output, text)
+    typer.echo(f"gpuwire: {output} has everything known of this node; judge it with: gpuwire run --from {output}")
+
+
+@app.command()
+def inspect(
+    files: Annotated[list[Path], typer.Argument(help="Output of nvidia-smi, nccl-tests, nvbandwidth, ibstat, lspci …")],
+    against: Annotated[str | None, typer.Option(help="Hold it to this baseline: a file, or a name.")] = None,
+    baselines: Baselines = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Say what recorded output of other tools shows: devices, links, paths, figures, and the odd one out."""
+    from gpuwire_checks.harness.inspecting import inspect_files  # noqa: PLC0415
+
+    raise typer.Exit(
+        inspect_files(
+            files,
+            against=against,
+            directories=_settings(baselines=baselines).baselines,
+            as_json=as_json,
+            echo=typer.echo,
+            complain=lambda line: typer.echo(line, err=True),
+        )
+    )
 
 
 @baseline_app.command()
@@ -119,6 +166,18 @@ def record(  # noqa: PLR0917 - typer makes options of the parameters
         tier=tier, baselines=baselines, world_size=world_size, device=device, dtypes=dtypes, run_dir=run_dir
     )
     record_baseline(settings, attempts=attempts, only_missing=if_missing, echo=typer.echo)
+
+
+@baseline_app.command("import")
+def import_figures(
+    files: Annotated[list[Path], typer.Argument(help="Logs of nccl-tests or JSON of the same, two runs or more.")],
+    to: Annotated[str, typer.Option("--to", help="The baseline that the bounds go into: a file, or a name.")],
+    baselines: Baselines = None,
+) -> None:
+    """Make bounds of figures that nccl-tests measured on this kind of node."""
+    from gpuwire_checks.harness.importing import import_bounds  # noqa: PLC0415
+
+    import_bounds(files, to=to, settings=_settings(baselines=baselines), echo=typer.echo)
 
 
 @app.callback(invoke_without_command=True)

@@ -56,6 +56,12 @@ def wiring(request: pytest.FixtureRequest) -> Trial:
 
 
 @pytest.fixture
+def judged(request: pytest.FixtureRequest, part: object) -> Trial:
+    """One part of this node, held to its baseline by the rule that the test's marker names."""
+    return request.config.stash[_SESSION].judge_rule(request.node, part)
+
+
+@pytest.fixture
 def required(request: pytest.FixtureRequest, requirement: str) -> Trial:
     """One piece of hardware that --gpuwire-require names, present or MISSING."""
     return request.config.stash[_SESSION].judge_requirement(request.node, requirement)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from gpuwire_checks.collectives import COLLECTIVES
 from gpuwire_checks.errors import MeasurementError
 from gpuwire_checks.records import LATENCY, Case, Measurement, Mismatch
+from gpuwire_checks.topology.model import CounterValue, NodeTopology, Pcie, Unread
 
 Script = Callable[[Case, int], "float | Mismatch | str"]
 """From a case and the number of the attempt at it (from 0): a figure in the case's unit, a wrong result, or a reason
@@ -39,6 +41,26 @@ class FakeRanks:
             raise MeasurementError(answer)
         wrong = (answer,) if isinstance(answer, Mismatch) else ()
         return measurement(case, 1.0 if isinstance(answer, Mismatch) else answer, wrong, slow_rank=self._slow_rank)
+
+
+class FakeWires:
+    """Stands for what is read while cases are measured: every GPU reaches its generation, counters grow on request."""
+
+    def __init__(self, node: NodeTopology, *, grows: Mapping[str, int]) -> None:
+        self._node = node
+        self._grows = grows
+        self._looks = 0
+
+    def counters(self) -> tuple[CounterValue, ...]:
+        self._looks += 1
+        return tuple(
+            replace(counter, value=counter.value + self._looks * self._grows.get(counter.part, 0))
+            for counter in self._node.counters
+            if not isinstance(counter.value, Unread)
+        )
+
+    def pcie(self) -> Mapping[str, Pcie]:
+        return {gpu.name: Pcie(generation=gpu.max_pcie_generation, width=gpu.pcie_width) for gpu in self._node.gpus}
 
 
 def measurement(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+SUITES = Path(__file__).resolve().parents[1] / "suites"
 CONFTEST = """
 import pytest
-from fakes import FakeRanks, Mismatch
+from fakes import FakeRanks, FakeWires, Mismatch
 from topologies import cpu_node, gpu_node
+from wired import broken, hgx_node
 
 pytest_plugins = ["gpuwire_checks.plugin"]
 
@@ -28,6 +31,9 @@ def pytest_gpuwire_topology(config):
 
 def pytest_gpuwire_ranks(config, spec, folder):
     return FakeRanks(figure, slow_rank={slow_rank})
+
+def pytest_gpuwire_watcher(config):
+    return FakeWires(NODE, grows={grows})
 """
 
 SUITE = """
@@ -81,13 +87,32 @@ class Suite:
         # Through JSON: what is used twice would become a YAML alias, which such files may not have.
         (self.site / "policy.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(content)), sort_keys=False))
 
-    def node(self, figure: str = "", *, node: str = "cpu_node()", slow_rank: int | None = None) -> None:
-        """The fake node: ``figure`` is Python that may return something else than the usual."""
-        self.pytester.makeconftest(CONFTEST.format(figure=figure or "pass", node=node, slow_rank=slow_rank))
+    def node(
+        self,
+        figure: str = "",
+        *,
+        node: str = "cpu_node()",
+        slow_rank: int | None = None,
+        grows: dict[str, int] | None = None,
+    ) -> None:
+        """The fake node: ``figure`` is Python that may return something else than the usual.
+
+        Args:
+            grows: PCIe replays of a part between two looks at its counters.
+        """
+        self.pytester.makeconftest(
+            CONFTEST.format(figure=figure or "pass", node=node, slow_rank=slow_rank, grows=grows or {})
+        )
 
     def real(self) -> None:
         """Real ranks on this machine, in place of the fake node."""
         self.pytester.makeconftest('pytest_plugins = ["gpuwire_checks.plugin"]')
+
+    def shipped(self) -> None:
+        """The shipped suites in place of the small ones."""
+        (self.pytester.path / "test_suite.py").unlink()
+        for file in SUITES.glob("test_*.py"):
+            shutil.copy(file, self.pytester.path)
 
     def wiring(self) -> None:
         self.pytester.makepyfile(test_wiring_suite=WIRING)

@@ -220,7 +220,9 @@ def baseline_text(baseline: Baseline) -> str:
 
 def _block(name: str, data: object) -> str:
     """A section whose innermost lists and mappings take a line each."""
-    return yaml.safe_dump({name: data}, sort_keys=False, allow_unicode=True, width=10_000).rstrip("\n")
+    return yaml.safe_dump(
+        {name: data}, sort_keys=False, allow_unicode=True, width=10_000, default_flow_style=None
+    ).rstrip("\n")
 
 
 def _flow(entry: BoundEntry) -> str:

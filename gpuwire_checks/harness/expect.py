@@ -32,6 +32,12 @@ class Expect:
         """The part is here, as the baseline or a requirement says."""
         self.within_baseline(trial)
 
+    def met(self, trial: Trial) -> None:
+        """A part is as the baseline expects it; what could not be told, and why, is a skip and never a pass."""
+        self.within_baseline(trial)
+        if trial.verdict.outcome is Outcome.NOT_RUN:
+            pytest.skip(f"NOT RUN: {trial.verdict.reason}")
+
     def _no_baseline(self, trial: Trial) -> None:
         if self._missing == "fail":
             _fail(trial)

@@ -10,6 +10,7 @@ import pytest
 
 if TYPE_CHECKING:
     from gpuwire_checks.harness.trial import Measures
+    from gpuwire_checks.harness.watching import Watcher
     from gpuwire_checks.measure.launch.local import PoolSpec
     from gpuwire_checks.topology.model import NodeTopology
 
@@ -27,3 +28,8 @@ def pytest_gpuwire_labels(config: pytest.Config) -> Mapping[str, str] | None:
 @pytest.hookspec(firstresult=True)
 def pytest_gpuwire_ranks(config: pytest.Config, spec: PoolSpec, folder: Path) -> Measures | None:
     """What measures cases on this node. None starts ranks on this machine."""
+
+
+@pytest.hookspec(firstresult=True)
+def pytest_gpuwire_watcher(config: pytest.Config) -> Watcher | None:
+    """What reads counters and PCIe links while cases are measured. None reads those of this machine."""

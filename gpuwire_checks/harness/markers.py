@@ -7,7 +7,7 @@ import re
 import pytest
 
 from gpuwire_checks.errors import ConfigError
-from gpuwire_checks.topology.model import NodeTopology
+from gpuwire_checks.topology.model import NodeTopology, Unread
 
 TIERS = ("smoke", "nightly", "acceptance", "soak")
 
@@ -32,12 +32,15 @@ HARDWARE = {
     "roce": "at least one RDMA port over Ethernet",
     **{name: f"GPUs of the {name} generation" for name in _ARCHITECTURES},
 }
+_MODEL = re.compile(r"[a-z]{1,4}\d{1,4}[a-z]{0,2}")
+"""A GPU's model as people say it: h100, l40s, mi300x."""
 
 
 def register(config: pytest.Config) -> None:
     """Tell pytest every marker, so that --strict-markers refuses the others."""
     for name, description in HARDWARE.items():
         config.addinivalue_line("markers", f"{name}: needs {description}")
+    config.addinivalue_line("markers", "rule(name): asks one rule of the wiring of every part that it is about")
     config.addinivalue_line("markers", "gpus(n): needs at least n visible GPUs")
     config.addinivalue_line("markers", "hosts(n): needs n hosts in one run")
     for tier in TIERS:
@@ -87,8 +90,23 @@ def above_tier(item: pytest.Item, tier: str) -> bool:
 def check_requirements(required: tuple[str, ...]) -> None:
     """Raise ConfigError for a requirement that no marker stands for."""
     for name in required:
-        if name not in HARDWARE:
-            raise ConfigError(f"--gpuwire-require: unknown hardware {name!r}; known: {', '.join(HARDWARE)}")
+        if name not in HARDWARE and not _MODEL.fullmatch(name):
+            raise ConfigError(
+                f"--gpuwire-require: unknown hardware {name!r}; known: {', '.join(HARDWARE)}, or a model such as h100"
+            )
+
+
+def requirement_words(name: str) -> str:
+    """What a requirement stands for."""
+    return HARDWARE.get(name, f"a GPU of the model {name.upper()}")
+
+
+def is_here(topology: NodeTopology, requirement: str) -> bool:
+    """Whether a node has the hardware of a marker, or a GPU of the model that is named."""
+    if requirement in HARDWARE:
+        return requirement in present_hardware(topology)
+    models = [gpu.model.lower() for gpu in topology.gpus if not isinstance(gpu.model, Unread)]
+    return any(requirement in re.findall(r"[a-z0-9]+", model) for model in models)
 
 
 def _number(item: pytest.Item, marker: pytest.Mark) -> int:

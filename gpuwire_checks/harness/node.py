@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from gpuwire_checks.baseline.store import Match, find_baseline
 from gpuwire_checks.errors import ConfigError
@@ -11,13 +13,18 @@ from gpuwire_checks.harness.options import Settings
 from gpuwire_checks.measure.ranks import Deadlines
 from gpuwire_checks.plan import Plan, make_plan
 from gpuwire_checks.policy import Policy, load_policy
-from gpuwire_checks.records import Bound, Case
+from gpuwire_checks.records import Bound, Case, Verdict
 from gpuwire_checks.topology.fingerprint import Fingerprint, facts, fingerprint
 from gpuwire_checks.topology.model import NodeTopology
+from gpuwire_checks.wiring.held import Held
+from gpuwire_checks.wiring.rules import faults
 from gpuwire_checks.world import World
 
+_HIDING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+"""With one of these set, fewer GPUs are meant to be seen, and none is gone for it."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Node:
     """What a run knows before it measures."""
 
@@ -28,6 +35,23 @@ class Node:
     policy: Policy
     match: Match
     plan: Plan
+
+    @cached_property
+    def held(self) -> Held:
+        """The node held to what its baseline says of its wiring; nothing is expected of it without one."""
+        baseline = self.match.baseline
+        return Held(
+            topology=self.topology,
+            expected=baseline.wiring if baseline else None,
+            where=str(baseline.path) if baseline else "",
+            software=baseline.expected_software if baseline else {},
+            bit_error_rates=self.policy.bit_error_rates,
+        )
+
+    @cached_property
+    def wiring_faults(self) -> tuple[Verdict, ...]:
+        """What is wrong with the wiring, part by part, as far as it is told before anything is measured."""
+        return tuple(faults(self.held))
 
     @property
     def bounds(self) -> int:
@@ -63,7 +87,12 @@ def survey(settings: Settings, *, topology: NodeTopology, world: World) -> Node:
         facts=known_facts,
         policy=policy,
         match=find_baseline(
-            settings.baselines, sku=known.sku, exact=known.exact, facts=known_facts, expect=settings.expect
+            settings.baselines,
+            sku=known.sku,
+            exact=known.exact,
+            facts=known_facts,
+            expect=settings.expect,
+            site=None if any(name in os.environ for name in _HIDING) else settings.site,
         ),
         plan=make_plan(topology, policy.tiers[settings.tier], world, extra_dtypes=settings.dtypes),
     )

@@ -42,6 +42,7 @@ _OPTIONS = (
     Option(name="run-dir", metavar="DIR", help="where run folders go (default: gpuwire-runs)"),
     Option(name="world-size", metavar="N", help="ranks; default: one a GPU, or on a CPU half the cores, 2 to 8"),
     Option(name="device", metavar="TYPE", help="auto (default), cpu, cuda or xpu"),
+    Option(name="from", metavar="FILE", help="judge the wiring in this snapshot or recorded output; measure nothing"),
     Option(name="dtypes", metavar="DTYPE,...", help="dtypes to measure beside the tier's, such as float16"),
 )
 
@@ -52,6 +53,7 @@ class Settings:
 
     Attributes:
         baselines: directories in which baselines are looked for, the site's first.
+        source: what the node is read from instead of this machine; nothing is measured then.
         site: the directory that recorded baselines are written to.
         given: the options as they were given, for the record.
     """
@@ -67,6 +69,7 @@ class Settings:
     world_size: int | None
     device: str
     dtypes: tuple[str, ...]
+    source: Path | None = None
     given: tuple[tuple[str, str], ...] = ()
 
 
@@ -109,6 +112,7 @@ def make_settings(given: dict[str, str], *, root: Path) -> Settings:
         world_size=_convert(given, "world-size", _world_size),
         device=given.get("device", "auto"),
         dtypes=tuple(_one_of("dtypes", word, EXTRA_DTYPES) for word in _words(given.get("dtypes", ""))),
+        source=root / given["from"] if "from" in given else None,
         given=tuple(sorted(given.items())),
     )
 
@@ -127,7 +131,7 @@ def _given(config: pytest.Config, option: Option) -> str | None:
     in_ini = config.getini(f"gpuwire_{_ini(option.name)}")
     if not in_ini:
         return None
-    return str(config.rootpath / in_ini) if option.metavar == "DIR" else str(in_ini)
+    return str(config.rootpath / in_ini) if option.metavar in ("DIR", "FILE") else str(in_ini)
 
 
 def _convert(given: dict[str, str], name: str, convert: Callable[[str], Any]) -> Any:

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from gpuwire_checks import __version__
-from gpuwire_checks.baseline.observed import observed_wiring
+from gpuwire_checks.baseline.observed import observed_software, observed_wiring
 from gpuwire_checks.baseline.record import summarise
 from gpuwire_checks.baseline.schema import RecordedEntry
 from gpuwire_checks.baseline.store import Baseline, merge_new, save_baseline
@@ -94,6 +94,7 @@ def save_recorded(
             software=known_software(node, software),
         ),
         wiring=observed_wiring(node.topology),
+        expected_software=observed_software(node.topology),
     )
     start = new if there is None or replace_bounds else _continued(there, new)
     return save_baseline(node.settings.site, merge_new(start, entries))
@@ -104,7 +105,12 @@ def _continued(there: Baseline, new: Baseline) -> Baseline:
     if there.recorded is None or new.recorded is None:
         return new
     recorded = there.recorded.model_copy(update={"at": new.recorded.at})
-    return replace(there, recorded=recorded, wiring=there.wiring or new.wiring)
+    return replace(
+        there,
+        recorded=recorded,
+        wiring=there.wiring or new.wiring,
+        expected_software=there.expected_software or new.expected_software,
+    )
 
 
 def known_software(node: Node, software: Mapping[str, str]) -> dict[str, str | None]:

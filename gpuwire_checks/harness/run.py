@@ -12,10 +12,13 @@ from gpuwire_checks.harness.node import Node
 from gpuwire_checks.harness.recording import save_recorded
 from gpuwire_checks.harness.run_head import now, run_head
 from gpuwire_checks.harness.trial import Measures, Trial, not_reached, record_trial, run_trial, unmeasured
+from gpuwire_checks.harness.watching import Watch, WatchedRanks
 from gpuwire_checks.judge import Rule
 from gpuwire_checks.records import Case, Measurement, Outcome
 from gpuwire_checks.report.document import Ending, Result, RunDocument
 from gpuwire_checks.report.status import ExitStatus, exit_status
+from gpuwire_checks.wiring.gpus import absent_gpu
+from gpuwire_checks.wiring.held import Watched
 
 
 class Run:
@@ -25,6 +28,7 @@ class Run:
         self,
         node: Node,
         ranks: Measures,
+        watch: Watch,
         *,
         planned: Sequence[str],
         predicted_seconds: float,
@@ -46,9 +50,11 @@ class Run:
         self._to_record: list[tuple[Measurement, ...]] = []
         self._closing: list[str] = []
         self._not_recorded = False
+        self._missing_gpu = absent_gpu(node.held)
         self.recorded = 0
         self._start = time.monotonic()
-        self._ranks = ranks
+        self._ranks = WatchedRanks(ranks, watch)
+        self._watch = watch
         self.document = RunDocument.start(
             folder,
             run_head(
@@ -65,11 +71,16 @@ class Run:
         """Tests that are to give a result."""
         return len(self._planned)
 
+    @property
+    def watched(self) -> Watched:
+        """What was seen of the wires under load so far."""
+        return self._watch.watched
+
     def try_case(self, case: Case) -> Trial:
         """Measure and judge a case; what went wrong is in the verdict, never raised."""
-        too_late = self._too_late_for(case)
-        if too_late is not None:
-            return unmeasured(case, Outcome.NOT_RUN, too_late)
+        cause = self._missing_gpu or self._too_late_for(case)
+        if cause is not None:
+            return unmeasured(case, Outcome.NOT_RUN, cause)
         node, attempts = self.node, self.node.policy.attempts
         bound, rule = node.bound_for(case), self._rule(case)
         if bound is None and node.settings.missing == "record":
@@ -119,6 +130,7 @@ class Run:
                 exit_status=int(status),
                 counts=dict(Counter(outcome.value for outcome in outcomes)),
                 seconds=time.monotonic() - self._start,
+                watched=self.watched,
             )
         )
         return int(status)

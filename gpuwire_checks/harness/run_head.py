@@ -11,7 +11,8 @@ from datetime import datetime, timezone
 from gpuwire_checks import __version__
 from gpuwire_checks.harness.node import Node
 from gpuwire_checks.measure.faults import FAULT_VARIABLE
-from gpuwire_checks.report.document import BaselineHead, RunHead, allowed_environment
+from gpuwire_checks.report.document import BaselineHead, RunHead
+from gpuwire_checks.topology.snapshot import allowed_environment, without_serials
 
 
 def run_head(node: Node, *, planned: int, predicted_seconds: float, labels: Mapping[str, str], run_id: str) -> RunHead:
@@ -26,7 +27,7 @@ def run_head(node: Node, *, planned: int, predicted_seconds: float, labels: Mapp
         labels=dict(labels),
         fault=os.environ.get(FAULT_VARIABLE),
         host=socket.gethostname(),
-        topology=node.topology,
+        topology=without_serials(node.topology),
         fingerprint={"sku": node.fingerprint.sku, "exact": node.fingerprint.exact},
         baseline=BaselineHead(
             name=baseline.name,

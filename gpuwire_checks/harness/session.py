@@ -17,8 +17,9 @@ from gpuwire_checks.harness.lock import NodeLock
 from gpuwire_checks.harness.options import Settings, read_settings
 from gpuwire_checks.harness.samples import SampleClock, feed
 from gpuwire_checks.harness.starting import local_ranks, pool_spec
-from gpuwire_checks.harness.trial import Measures, Trial
-from gpuwire_checks.harness.wiring import judge_requirement, judge_topology
+from gpuwire_checks.harness.trial import Measures, NoRanks, Trial
+from gpuwire_checks.harness.watching import Watch, Watcher
+from gpuwire_checks.harness.wiring import judge_requirement, judge_rule, judge_topology
 from gpuwire_checks.measure.ranks import Ranks
 from gpuwire_checks.records import Case, Outcome
 from gpuwire_checks.report.properties import benchmark_info, junit_properties
@@ -63,6 +64,7 @@ class GpuwireSession:
         self._run: Run | None = None
         self._progress: progress.Plain | progress.Bar | None = None
         self._other_failures: set[str] = set()
+        self._asks_parts = False
 
     @cached_property
     def settings(self) -> Settings:
@@ -76,14 +78,25 @@ class GpuwireSession:
             GpuwireError: a request that makes no sense here, or a file that cannot be read.
         """
         markers.check_requirements(self.settings.require)
-        topology = self._config.hook.pytest_gpuwire_topology(config=self._config) or discover()
+        topology = self._topology()
         world = choose_world(topology, device=self.settings.device, world_size=self.settings.world_size)
         if not self._config.option.collectonly:
-            self._start_ranks(topology, world)
+            self._folder = new_run_folder(self.settings.run_dir)
+            if self.settings.source is None:
+                self._start_ranks(topology, world, self._folder)
         # Imported only now, while the ranks import torch: files are read with pydantic, which takes its time.
         from gpuwire_checks.harness.node import survey  # noqa: PLC0415
 
         return survey(self.settings, topology=topology, world=world)
+
+    def _topology(self) -> NodeTopology:
+        """The node that is judged: the one in a recorded file, the one that a site's hook gives, or this one."""
+        if self.settings.source is not None:
+            from gpuwire_checks.topology.formats import read_recorded  # noqa: PLC0415 - needed by no live node
+
+            return read_recorded(self.settings.source)
+        given: NodeTopology | None = self._config.hook.pytest_gpuwire_topology(config=self._config)
+        return given or discover()
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if not collection.needs_plan(metafunc):
@@ -110,8 +123,9 @@ class GpuwireSession:
         if self._problem is not None:
             raise pytest.UsageError(str(self._problem))
         try:
-            items[:], dropped = collection.split(items, self.settings.tier)
+            items[:], dropped = collection.split(items, self.settings.tier, can_measure=self.settings.source is None)
             collection.skip_what_is_lacking(items, self.node)
+            items[:] = collection.in_order(items)
         except GpuwireError as error:
             self._problem = error
             raise pytest.UsageError(str(error)) from error
@@ -138,11 +152,14 @@ class GpuwireSession:
     def pytest_report_collectionfinish(self) -> list[str]:
         if self._run is None:
             return []
+        from gpuwire_checks.harness.last_run import software_changes  # noqa: PLC0415
         from gpuwire_checks.harness.recording import known_software  # noqa: PLC0415
         from gpuwire_checks.report.header import header_lines  # noqa: PLC0415
 
-        node = self._run.node
-        return header_lines(self._run.document.head, node.plan, bounds=node.bounds, software=known_software(node, {}))
+        run, node = self._run, self._run.node
+        head = run.document.head
+        changes = software_changes(node.settings.run_dir, node.topology, host=head.host, but=run.folder)
+        return header_lines(head, node.plan, bounds=node.bounds, software=known_software(node, {}), changes=changes)
 
     def pytest_runtestloop(self) -> None:
         if self._run is None or self._config.option.verbose:
@@ -229,7 +246,16 @@ class GpuwireSession:
 
     def judge_topology(self, item: pytest.Item) -> Trial:
         """The ``wiring`` fixture."""
-        trial = judge_topology(self.node)
+        trial = judge_topology(self.node, told_by_part=self._asks_parts)
+        self._keep(item, trial, 0.0)
+        return trial
+
+    def judge_rule(self, item: pytest.Item, part: object) -> Trial:
+        """The ``judged`` fixture."""
+        assert self._run is not None
+        name = collection.rule_name(item)
+        assert name is not None
+        trial = judge_rule(self.node, name, part, self._run.watched)
         self._keep(item, trial, 0.0)
         return trial
 
@@ -245,15 +271,20 @@ class GpuwireSession:
         item.user_properties.extend(junit_properties(result))
         return result
 
-    def _start_ranks(self, topology: NodeTopology, world: World) -> None:
-        self._folder = new_run_folder(self.settings.run_dir)
+    def _start_ranks(self, topology: NodeTopology, world: World, folder: Path) -> None:
         given: Measures | None = self._config.hook.pytest_gpuwire_ranks(
-            config=self._config, spec=pool_spec(topology, world), folder=self._folder
+            config=self._config, spec=pool_spec(topology, world), folder=folder
         )
-        self._ranks = given or local_ranks(topology, world, folder=self._folder)
+        self._ranks = given or local_ranks(topology, world, folder=folder)
         self._ranks.start()
         # After the start, which is all that a second run on a node gets to do before it is refused.
-        self._lock.acquire(run=str(self._folder))
+        self._lock.acquire(run=str(folder))
+
+    def _watch(self) -> Watch:
+        from gpuwire_checks.topology.watching import local_watcher  # noqa: PLC0415 - while the ranks start
+
+        watcher: Watcher = self._config.hook.pytest_gpuwire_watcher(config=self._config) or local_watcher()
+        return Watch(watcher, has_gpus=bool(self.node.topology.gpus))
 
     def _begin(self, items: list[pytest.Item]) -> None:
         from gpuwire_checks.harness.node import deadlines  # noqa: PLC0415 - see node
@@ -262,8 +293,10 @@ class GpuwireSession:
         given = self._config.hook.pytest_gpuwire_labels(config=self._config)
         labels = {key: value for some in given for key, value in some.items()}
         node = self.node
+        self._asks_parts = any(collection.rule_name(item) not in (None, "software") for item in items)
         assert self._folder is not None
-        assert self._ranks is not None
+        if self._ranks is None:
+            self._ranks = NoRanks()
         if not any(collection.needs_ranks(item) for item in items):
             self._ranks.close()
         if isinstance(self._ranks, Ranks):
@@ -271,6 +304,7 @@ class GpuwireSession:
         self._run = Run(
             node,
             self._ranks,
+            self._watch(),
             planned=[item.nodeid for item in items],
             predicted_seconds=collection.predicted_seconds(items),
             labels=labels,

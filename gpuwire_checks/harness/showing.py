@@ -1,38 +1,76 @@
-"""``gpuwire topology``: a node's wiring as text or JSON."""
+"""``gpuwire topology`` and ``gpuwire snapshot``: a node's wiring as text, as JSON, or as one file to keep."""
 
 from __future__ import annotations
 
+import os
+from datetime import datetime, timezone
 from pathlib import Path
 
+from gpuwire_checks import __version__
 from gpuwire_checks.errors import TopologyError
-from gpuwire_checks.textfile import read_text
 from gpuwire_checks.topology.describe import describe
 from gpuwire_checks.topology.discover import discover
+from gpuwire_checks.topology.drawing import drawing
 from gpuwire_checks.topology.fingerprint import fingerprint
 from gpuwire_checks.topology.model import NodeTopology
-from gpuwire_checks.topology.readers.topo_matrix import read_topo_matrix
-
-MAX_FILE_BYTES = 1 << 20
-"""`nvidia-smi topo -m` prints a few kilobytes."""
+from gpuwire_checks.topology.snapshot import Snapshot, allowed_environment, snapshot_text, without_serials
 
 
 def topology_lines(source: Path | None, *, as_json: bool) -> list[str]:
-    """This node's wiring, or that of a file with ``nvidia-smi topo -m`` output.
+    """This node's wiring, or that of a recorded file or folder: a drawing, then a line a fact.
 
     Raises:
-        TopologyError: the file cannot be read, or is not such output.
+        TopologyError: what is recorded cannot be read.
     """
-    topology = (
-        discover()
-        if source is None
-        else read_topo_matrix(read_text(source, max_bytes=MAX_FILE_BYTES, error=TopologyError), source=str(source))
-    )
+    topology = observed(source)
     if as_json:
         from pydantic import TypeAdapter  # noqa: PLC0415
 
-        return [TypeAdapter(NodeTopology).dump_json(topology, indent=2).decode()]
-    lines = describe(topology)
-    if source is None:
+        return [TypeAdapter(NodeTopology).dump_json(without_serials(topology), indent=2).decode()]
+    lines = [*drawing(topology), *describe(topology)]
+    if source is None or topology.software.kernel:
         known = fingerprint(topology)
         lines.append(f"fingerprint: {known.sku} ({known.exact})")
     return lines
+
+
+def observed(source: Path | None) -> NodeTopology:
+    """This node, or the one that was recorded.
+
+    Raises:
+        TopologyError: what is recorded cannot be read.
+    """
+    if source is None:
+        return discover()
+    from gpuwire_checks.topology.formats import read_recorded  # noqa: PLC0415 - its readers are needed by no live node
+
+    return read_recorded(source)
+
+
+def take_snapshot(source: Path | None, *, with_serials: bool) -> str:
+    """Everything known of this node, or of a recorded one, as the text of a snapshot.
+
+    Raises:
+        TopologyError: what is recorded cannot be read.
+    """
+    topology = observed(source)
+    return snapshot_text(
+        Snapshot(
+            gpuwire=__version__,
+            taken_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            topology=topology if with_serials else without_serials(topology),
+            environment=allowed_environment(os.environ) if source is None else {},
+        )
+    )
+
+
+def write_snapshot(path: Path, text: str) -> None:
+    """Keep a snapshot.
+
+    Raises:
+        TopologyError: the file cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise TopologyError(f"cannot write {path}: {error.strerror}; give another file with --output") from error

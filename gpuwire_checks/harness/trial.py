@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 from gpuwire_checks.errors import MeasurementError
@@ -15,7 +16,10 @@ from gpuwire_checks.records import Bound, Case, Measurement, Outcome, Verdict
 class Measures(Protocol):
     """Something that measures cases: ranks on this node, or whatever a site's hook gives."""
 
-    software: Mapping[str, str]
+    @property
+    def software(self) -> Mapping[str, str]:
+        """Versions as the ranks see them, once they are ready."""
+        ...
 
     def start(self) -> None:
         """Begin to get ready, without waiting."""
@@ -28,6 +32,24 @@ class Measures(Protocol):
 
     def close(self) -> None:
         """End what was started."""
+
+
+class NoRanks:
+    """Stands in where a recorded node is judged: nothing is measured there."""
+
+    software: Mapping[str, str] = MappingProxyType({})
+
+    def start(self) -> None:
+        """Nothing to start."""
+
+    def wait_ready(self) -> None:
+        raise MeasurementError("the node is read from a file; nothing can be measured on it")
+
+    def measure(self, case: Case, *, fresh: bool = False) -> Measurement:  # noqa: ARG002 - the protocol's
+        raise MeasurementError(f"the node is read from a file; {case.id} cannot be measured on it")
+
+    def close(self) -> None:
+        """Nothing to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuwire_checks.harness.markers import HARDWARE, present_hardware
+from gpuwire_checks.harness.markers import is_here, requirement_words
 from gpuwire_checks.harness.trial import Trial
 from gpuwire_checks.records import Outcome, Verdict
 from gpuwire_checks.topology.fingerprint import first_difference
 from gpuwire_checks.topology.model import NodeTopology
+from gpuwire_checks.wiring.held import Watched
+from gpuwire_checks.wiring.rules import RULES
 
 if TYPE_CHECKING:
     from gpuwire_checks.harness.node import Node
 
 
-def judge_topology(node: Node) -> Trial:
-    """PASS where the wiring is the baseline's, MISSING with the first difference where it is not."""
+def judge_topology(node: Node, *, told_by_part: bool) -> Trial:
+    """PASS where the wiring is the baseline's, MISSING with the first difference where it is not.
+
+    Args:
+        told_by_part: tests of single parts are in this run, and one of them names a fault: one wire is one failure.
+    """
     baseline, match = node.match.baseline, node.match
     if baseline is None:
         nearest = f"; nearest is {match.nearest.name}: {match.difference}" if match.nearest else ""
@@ -25,21 +32,32 @@ def judge_topology(node: Node) -> Trial:
             f"no baseline for {node.fingerprint.sku}{nearest}; record one with: gpuwire baseline record",
         )
     if match.exact:
-        return _wiring("topology", Outcome.PASS, f"wired as {baseline.name} says ({baseline.exact})")
+        return _wiring("topology", Outcome.PASS, f"wired as {baseline.name} says ({baseline.exact or 'a reference'})")
+    if node.wiring_faults:
+        first, more = node.wiring_faults[0], len(node.wiring_faults) - 1
+        others = f" (and {more} more)" if more else ""
+        if told_by_part:
+            return _wiring("topology", Outcome.NOT_RUN, f"explained by {first.name}{others}: {first.reason}")
+        return _wiring("topology", Outcome.MISSING, f"{first.reason}{others}")
     difference = first_difference(baseline.facts, node.facts) or (
         f"the same parts are joined differently: {node.fingerprint.exact}, the baseline says {baseline.exact}"
     )
     return _wiring("topology", Outcome.MISSING, f"{difference} (baseline {baseline.name}, {baseline.path})")
 
 
+def judge_rule(node: Node, rule: str, part: object, watched: Watched | None) -> Trial:
+    """What a rule says of a part of this node, with what was seen under load so far."""
+    return Trial(case=None, verdict=RULES[rule].judge(replace(node.held, watched=watched), part))
+
+
 def judge_requirement(topology: NodeTopology, requirement: str) -> Trial:
     """PASS where the hardware is here, MISSING where it is not."""
-    if requirement in present_hardware(topology):
+    if is_here(topology, requirement):
         return _wiring(requirement, Outcome.PASS, f"{requirement} is here")
     return _wiring(
         requirement,
         Outcome.MISSING,
-        f"--gpuwire-require {requirement}: this node has no {requirement} ({HARDWARE[requirement]})",
+        f"--gpuwire-require {requirement}: this node has no {requirement} ({requirement_words(requirement)})",
     )
 
 

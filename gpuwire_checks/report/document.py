@@ -18,10 +18,10 @@ from pydantic_core import PydanticSerializationError
 from gpuwire_checks.errors import ConfigError
 from gpuwire_checks.records import Bound, Measurement, Verdict
 from gpuwire_checks.topology.model import NodeTopology
+from gpuwire_checks.wiring.held import Watched
 
 SCHEMA = 1
 _TAIL = b"\n]}\n"
-_ALLOWED_PREFIXES = ("NCCL_", "RCCL_", "TORCH_", "CUDA_", "HIP_", "ROCR_", "GLOO_", "OMP_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +83,13 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a run ended; a run that was killed has none."""
+    """How a run ended; a run that was killed has none. ``watched`` is what its wires showed under load."""
 
     finished_at: str
     exit_status: int
     counts: Mapping[str, int]
     seconds: float
+    watched: Watched | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,11 +186,6 @@ class RunDocument:
             os.ftruncate(file, offset + len(data))
         finally:
             os.close(file)
-
-
-def allowed_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that change how collectives run. Nothing else of the environment is kept: it holds secrets."""
-    return {name: value for name, value in sorted(environ.items()) if name.startswith(_ALLOWED_PREFIXES)}
 
 
 def run_json_schema() -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
 from gpuwire_checks.plan import Plan
@@ -11,11 +11,14 @@ from gpuwire_checks.topology.model import Cpu, NodeTopology, Unread
 from gpuwire_checks.units import format_size
 
 
-def header_lines(head: RunHead, plan: Plan, *, bounds: int, software: Mapping[str, str | None]) -> list[str]:
+def header_lines(
+    head: RunHead, plan: Plan, *, bounds: int, software: Mapping[str, str | None], changes: Sequence[str] = ()
+) -> list[str]:
     """The lines under pytest's own header.
 
     Args:
         bounds: planned cases that the baseline has a bound for.
+        changes: software that is another than at the last run.
     """
     world = plan.world
     lines = [
@@ -26,6 +29,8 @@ def header_lines(head: RunHead, plan: Plan, *, bounds: int, software: Mapping[st
         f"plan: tier {plan.tier}, {head.planned} tests on {world.size} {world.backend} ranks ({world.device}),"
         f" about {max(1, round(head.predicted_seconds))} s",
     ]
+    if changes:
+        lines.append(f"CHANGED since the last run here: {', '.join(changes)}: figures may differ by it")
     if head.fault:
         lines.append(f"FAULT INJECTED: {head.fault}: this run says nothing about the node")
     return lines

@@ -10,10 +10,9 @@ from pydantic import ValidationError
 
 from gpuwire_checks.errors import GpuwireError
 from gpuwire_checks.report.document import SCHEMA, RunFile, adapter
-from gpuwire_checks.topology.model import Unread
+from gpuwire_checks.topology.snapshot import with_unread
 
 _GIVE = "give a run folder or the run.json in it"
-_UNREAD = {word.value: word for word in Unread}
 
 
 def read_run(path: Path) -> RunFile:
@@ -39,7 +38,7 @@ def read_run(path: Path) -> RunFile:
             f"{file} has schema {head['schema']!r}, and this gpuwire reads {SCHEMA};"
             f" read it with the gpuwire that wrote it, {head.get('gpuwire')}"
         )
-    return _validate({**document, "run": {**head, "topology": _with_unread(head.get("topology"))}}, file)
+    return _validate({**document, "run": {**head, "topology": with_unread(head.get("topology"))}}, file)
 
 
 def _parse(data: bytes) -> Any:
@@ -70,15 +69,6 @@ def _without_cut_end(data: bytes) -> Any:
     if any(line.startswith((b" {", b",{")) for line in left):
         raise ValueError(f"result {len(results) + 1} is damaged, and others follow it")
     return {**json.loads(head + b"}"), "results": results}
-
-
-def _with_unread(value: Any) -> Any:
-    """Values that could not be read, from their words: where a string may stand too, pydantic would keep the string."""
-    if isinstance(value, dict):
-        return {key: _with_unread(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_with_unread(item) for item in value]
-    return _UNREAD.get(value, value) if isinstance(value, str) else value
 
 
 def _validate(document: dict[str, Any], file: Path) -> RunFile:

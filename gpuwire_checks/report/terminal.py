@@ -81,7 +81,7 @@ def headline(verdicts: Sequence[Verdict], *, host: str, baseline: str | None, re
             "record one with: gpuwire baseline record"
         )
     if counts[Outcome.NOT_RUN]:
-        return f"gpuwire: {host} is not judged whole: {counts[Outcome.NOT_RUN]} of {total} NOT RUN; give it more time"
+        return f"gpuwire: {host} is not judged whole: {counts[Outcome.NOT_RUN]} of {total} NOT RUN; the reasons are below"
     return f"gpuwire: {host} {_good_words(counts, baseline)}"
 
 
@@ -126,7 +126,7 @@ def progress_line(index: int, total: int, result: Result) -> str:
     accepted = accepted_words(verdict)
     if accepted:
         parts.append(f"(accepted {accepted})")
-    elif verdict.outcome in (Outcome.ERROR, Outcome.NOT_RUN, Outcome.WRONG, Outcome.MISSING):
+    elif not verdict.outcome.is_good and verdict.outcome is not Outcome.NO_BASELINE:
         parts.append(f"({verdict.reason})")
     return "  ".join(parts)
 

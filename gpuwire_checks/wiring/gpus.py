@@ -120,6 +120,9 @@ def slot_under_load(held: Held, number: GpuNumber) -> Verdict:
     gpu = present_gpu(held, rule, number)
     if isinstance(gpu, Verdict):
         return gpu
+    at_rest = slot(held, number)
+    if at_rest.outcome.is_fault:
+        return not_run(held, rule, part, f"explained by {at_rest.reason}")
     seen = held.watched.pcie.get(gpu.name) if held.watched else None
     if seen is None:
         return not_run(held, rule, part, "nothing was measured on it in this run, and at rest the generation drops")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from small_suite import Suite
 @pytest.fixture
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
     monkeypatch.setenv("GPUWIRE_LOCK", str(pytester.path / "lock"))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    tests = Path(__file__).parents[1]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tests), str(tests / "wiring")]))
     monkeypatch.delenv("GPUWIRE_FAULT", raising=False)
     monkeypatch.setenv("CI", "true")
     return Suite(pytester)

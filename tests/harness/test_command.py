@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,7 +71,10 @@ def test_record_then_run_then_nothing_is_left_to_record(site: Path) -> None:
     assert "recorded 10 bounds in " in recorded.stdout
     judged = gpuwire(site, "run", "--baselines", "site", "--device", "cpu", "--world-size", "2")
     assert judged.returncode == 0, judged.stdout
-    assert "11 PASS of 11 planned" in judged.stdout
+    # Collectives, topology, versions, and as many tests as this machine has NICs.
+    planned = re.search(r"gpuwire: (\d+) PASS of (\d+) planned", judged.stdout)
+    assert planned is not None, judged.stdout
+    assert int(planned[1]) == int(planned[2]) >= 14
     again = gpuwire(
         site, "baseline", "record", "--if-missing", "--baselines", "site", "--device", "cpu", "--world-size", "2"
     )
@@ -80,7 +84,7 @@ def test_record_then_run_then_nothing_is_left_to_record(site: Path) -> None:
     assert healthy.returncode == 0
     assert "10 of 10 planned cases have a bound" in healthy.stdout
     documents = [json.loads(path.read_text()) for path in sorted((site / "gpuwire-runs").glob("*/run.json"))]
-    assert sorted(len(document["results"]) for document in documents) == [11, 20]
+    assert sorted(len(document["results"]) for document in documents) == [int(planned[2]), 20]
 
 
 def test_a_wrong_result_is_never_recorded(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from gpuwire_checks.records import Outcome
 from gpuwire_checks.report.status import ExitStatus, exit_status
 
-FAULTS = (Outcome.REGRESSED, Outcome.WRONG, Outcome.MISSING)
+FAULTS = (Outcome.REGRESSED, Outcome.WRONG, Outcome.MISSING, Outcome.CHANGED)
 ORDER = (
     *((fault, ExitStatus.FAULT) for fault in FAULTS),
     (Outcome.ERROR, ExitStatus.NOT_MEASURED),

@@ -87,7 +87,7 @@ def test_better_than_the_bound_is_not_said_to_be_inside_it() -> None:
             Outcome.NO_BASELINE,
             "node-17 could not be judged: 1 of 3 have NO BASELINE; record one with: gpuwire baseline record",
         ),
-        (Outcome.NOT_RUN, "node-17 is not judged whole: 1 of 3 NOT RUN; give it more time"),
+        (Outcome.NOT_RUN, "node-17 is not judged whole: 1 of 3 NOT RUN; the reasons are below"),
     ],
 )
 def test_what_is_not_judged_is_never_said_to_be_good(outcome: Outcome, text: str) -> None:

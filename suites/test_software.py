@@ -1,0 +1,14 @@
+"""The node runs the software that its baseline was recorded with: a change is told before any figure."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuwire_checks.harness.expect import Expect
+from gpuwire_checks.harness.trial import Trial
+
+
+@pytest.mark.rule("software")
+def test_version(judged: Trial, expect: Expect) -> None:
+    """Driver, CUDA or ROCm, NCCL or RCCL, torch and kernel are the baseline's, or in its ranges."""
+    expect.met(judged)
