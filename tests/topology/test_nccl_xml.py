@@ -19,7 +19,8 @@ from gpuwire_checks.topology.readers.nccl_xml import (
     read_nccl_xml,
 )
 
-SENTINEL = "fffffff:ffff:ff"
+SENTINEL = "fffffff:ff:ff.0"
+OLD_SENTINEL = "fffffff:ffff:ff"
 PHB = "PHB is what NCCL calls two devices at one NUMA node; nvidia-smi says NODE where host bridges part them"
 
 
@@ -236,7 +237,7 @@ def test_a_gpu_whose_links_end_nowhere_is_named() -> None:
     text = system(cpu(0, *(gpu(f"1{n}:00.0", n, full if n != 2 else nvlink(SENTINEL, 6)) for n in range(4))))
     assert doubts(text)[0] == (
         17,
-        "GPU2 has 1 nvlink element where others have 2, with a target 'fffffff:ffff:ff' that is no PCI address: where "
+        "GPU2 has 1 nvlink element where others have 2, with a target 'fffffff:ff:ff.0' that is no PCI address: where "
         "its links end is not known; compare `nvidia-smi nvlink -R`",
     )
     node = read(text)
@@ -244,19 +245,28 @@ def test_a_gpu_whose_links_end_nowhere_is_named() -> None:
     assert paths(text) == {"GPU0-GPU1": "NV6", "GPU0-GPU3": "NV6", "GPU1-GPU3": "NV6"}
 
 
-def test_a_virtual_machine_hides_the_switches_of_every_gpu() -> None:
-    text = system(cpu(0, gpu("11:00.0", 0, nvlink(SENTINEL, 18)), gpu("12:00.0", 1, nvlink(SENTINEL, 18))))
+@pytest.mark.parametrize("sentinel", [SENTINEL, OLD_SENTINEL])
+def test_a_virtual_machine_hides_the_switches_of_every_gpu(sentinel: str) -> None:
+    text = system(cpu(0, gpu("11:00.0", 0, nvlink(sentinel, 18)), gpu("12:00.0", 1, nvlink(sentinel, 18))))
     assert paths(text) == {"GPU0-GPU1": "NV18"}
     assert set(remotes(read(text).gpus[0])) == {"NVSwitch"}
     assert doubts(text) == [
-        (4, "where NVLinks end is hidden on every GPU, as in a virtual machine: NCCL takes it for an NVSwitch")
+        (4, "where NVLinks end is hidden on every GPU, as in virtual machines: NCCL takes it for an NVSwitch")
     ]
+    assert [each for each in read(text).pci if each.kind == "nvswitch"] == []
+
+
+def test_a_gpu_without_links_among_others_is_named() -> None:
+    text = system(cpu(-1, *(gpu(f"1{n}:00.0", n, nvlink(SENTINEL, 18) if n else "") for n in range(3))))
+    assert read(text).gpus[0].links == ()
+    named = "GPU0 has no nvlink or xgmi element, which GPU1, GPU2 have: no link of it is up, or its driver did not tell"
+    assert (4, named) in doubts(text)
 
 
 def test_links_that_only_one_end_lists_make_no_path() -> None:
     text = system(cpu(0, pci("10:00.0", gpu("11:00.0", 0, nvlink("0000:12:00.0", 2, "0x030200")), gpu("12:00.0", 1))))
     assert paths(text) == {}
-    assert [text for _, text in doubts(text)] == ["GPU0 lists 2 links to GPU1, which lists 0 back"]
+    assert "GPU0 lists 2 links to GPU1, which lists 0 back" in [text for _, text in doubts(text)]
 
 
 @pytest.mark.parametrize("count", ["", "0", "many", "-1", MAX_LINKS + 1])
@@ -327,6 +337,30 @@ def test_two_ports_and_two_nics_joined_by_nccl() -> None:
         ("mlx4_0", "infiniband", "mlx4_0"),
         ("mlx4_0:2", "infiniband", "mlx4_0"),
         ("mlx5_1+mlx5_2", "virtual", Unread.UNKNOWN),
+    ]
+
+
+def test_an_interface_listed_under_every_cpu_is_one() -> None:
+    nic = '<nic>\n<net name="eth0" dev="0" speed="10000" port="0"/>\n</nic>\n'
+    text = system(cpu(0, gpu("11:00.0", 0), nic), cpu(1, nic))
+    assert [(each.name, each.numa_node) for each in read(text).nics] == [("eth0", Unread.UNKNOWN)]
+    assert doubts(text) == []
+
+
+def test_a_switch_that_is_listed_for_each_device_is_one() -> None:
+    text = system(cpu(0, pci("10:00.0", gpu("11:00.0", 0)), pci("10:00.0", gpu("12:00.0", 1))))
+    assert paths(text) == {"GPU0-GPU1": "PIX"}
+    assert [text for _, text in doubts(text)] == ["busid 0000:10:00.0 is listed before and left out here"]
+
+
+def test_nets_without_a_name_or_listed_twice_are_left_out() -> None:
+    text = system(
+        cpu(0, net("12:00.0", "mlx5_0"), net("13:00.0", "mlx5_0"), net("14:00.0", "mlx5_0"), net("15:00.0", ""))
+    )
+    assert [nic.name for nic in read(text).nics] == ["mlx5_0", "mlx5_0:1"]
+    assert [text for _, text in doubts(text)][:2] == [
+        "net 'mlx5_0' is listed before or has no name: left out",
+        "net '' is listed before or has no name: left out",
     ]
 
 

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, islice
+from itertools import combinations, islice, takewhile
 from typing import Literal
 
 from gpuwire_checks.errors import TopologyError
@@ -121,6 +121,7 @@ def read_nccl_xml(text: str, *, source: str) -> NodeTopology:
     if not cards:
         doubts.append(Doubt(line=xml.root.line, text="not a dump: no gpu element; links unknown"))
     targets = _targets(cards, doubts)
+    doubts += _unlinked(cards, targets)
     gpus = tuple(replace(card.gpu, links=_links(card, targets[card.gpu.name])) for card in cards)
     paths = _paths(cards, nics, targets, doubts)
     return blank_node(
@@ -247,7 +248,7 @@ def _targets(cards: Sequence[_Card], doubts: list[Doubt]) -> dict[str, tuple[_Ta
     hidden = [card for card in cards if any(isinstance(target.remote, Unread) for target in targets[card.gpu.name])]
     known = [name for name, ends in targets.items() if any(not isinstance(target.remote, Unread) for target in ends)]
     if hidden and not known and all(end.class_code == _SWITCH_CLASS for ends in targets.values() for end in ends):
-        text = "where NVLinks end is hidden on every GPU, as in a virtual machine: NCCL takes it for an NVSwitch"
+        text = "where NVLinks end is hidden on every GPU, as in virtual machines: NCCL takes it for an NVSwitch"
         doubts.append(Doubt(line=hidden[0].element.line, text=text))
         switch = "NVSwitch"
         return {name: tuple(replace(end, remote=switch) for end in ends) for name, ends in targets.items()}
@@ -266,7 +267,7 @@ def _card_targets(card: _Card, names: Mapping[str, str], doubts: list[Doubt]) ->
             text = f"{card.gpu.name}: count {shortened(element.attributes.get('count', ''))} is no number of links"
             doubts.append(Doubt(line=element.line, text=f"{text} (1 to {MAX_LINKS} a GPU): its links are unknown"))
             count = 0
-        address = pci_address(element.attributes.get("target", ""))
+        address = _target_address(element)
         code = element.attributes.get("tclass", "").lower()
         remote = "CPU" if code == _CPU_CLASS else "NVSwitch" if code.startswith("0x0680") else None
         yield _Target(
@@ -278,10 +279,19 @@ def _card_targets(card: _Card, names: Mapping[str, str], doubts: list[Doubt]) ->
         )
 
 
+def _target_address(element: Element) -> str | Unread:
+    """Where a link ends; NVML's FFFFFFFF:FF:FF.0, cut to ``fffffff:ff:ff.0``, is its word for a hidden end.
+
+    A device number has five bits: PCI Local Bus Specification, "Configuration Address Space".
+    """
+    address = pci_address(element.attributes.get("target", ""))
+    return address if isinstance(address, Unread) or int(address[-4:-2], 16) < 32 else Unread.UNKNOWN
+
+
 def _hidden_doubt(card: _Card, targets: Mapping[str, tuple[_Target, ...]], known: Sequence[str]) -> Doubt:
     name = card.gpu.name
     elements = [element for element in card.element.children if element.tag in ("nvlink", "xgmi")]
-    bad = next(e for e in elements if isinstance(pci_address(e.attributes.get("target", "")), Unread))
+    bad = next(element for element in elements if isinstance(_target_address(element), Unread))
     others = Counter(len(targets[other]) for other in known if other != name).most_common(1)
     like = f" where others have {others[0][0]}" if others else ""
     target = shortened(bad.attributes.get("target", ""))
@@ -290,6 +300,16 @@ def _hidden_doubt(card: _Card, targets: Mapping[str, tuple[_Target, ...]], known
     )
     why = "that is no PCI address: where its links end is not known; compare `nvidia-smi nvlink -R`"
     return Doubt(line=bad.line, text=f"{text} {why}")
+
+
+def _unlinked(cards: Sequence[_Card], targets: Mapping[str, tuple[_Target, ...]]) -> Iterator[Doubt]:
+    """The GPUs without links where others have some: NCCL leaves out what NVML fails to tell, and says nothing."""
+    linked = [name for name, ends in targets.items() if ends]
+    for card in cards:
+        if linked and not targets[card.gpu.name] and card.element.whole:
+            text = f"{card.gpu.name} has no nvlink or xgmi element, which {', '.join(linked[:8])} have"
+            doubt = "no link of it is up, or its driver did not tell"
+            yield Doubt(line=card.element.line, text=f"{text}: {doubt}")
 
 
 def _links(card: _Card, targets: Sequence[_Target]) -> tuple[Link, ...] | Unread:
@@ -367,7 +387,7 @@ def _pcie_path(a: _Place, b: _Place) -> str | None:
         return None
     if a.address.rpartition(".")[0] == b.address.rpartition(".")[0]:
         return "PIX"
-    shared = sum(one is other for one, other in zip(a.above, b.above, strict=False))
+    shared = sum(1 for _ in takewhile(lambda pair: _same(*pair), zip(a.above, b.above, strict=False)))
     if shared:
         return "PIX" if len(a.above) + len(b.above) - 2 * shared == 0 else "PXB"
     if isinstance(a.numa, Unread) or isinstance(b.numa, Unread):
@@ -375,23 +395,38 @@ def _pcie_path(a: _Place, b: _Place) -> str | None:
     return "PHB" if a.numa == b.numa else "SYS"
 
 
+def _same(one: _Place, other: _Place) -> bool:
+    """True for one switch, be it listed once or for each device under it."""
+    return one is other or (not isinstance(one.address, Unread) and one.address == other.address)
+
+
 # NICs, PCI devices and NUMA nodes.
 
 
 def _nics(places: Sequence[_Place], doubts: list[Doubt]) -> list[tuple[Nic, _Place]]:
     nics: dict[str, tuple[Nic, _Place]] = {}
+    listed: dict[tuple[str, str], _Place] = {}
+    for place, net in _nets(places):
+        name, port = (net.attributes.get(key, "")[:60] for key in ("name", "port"))
+        other = listed.setdefault((name, port), place)
+        if other.element.tag == place.element.tag == "nic" and other is not place:
+            # NCCL lists an interface without a PCI device under every CPU.
+            nics[name] = (replace(nics[name][0], numa_node=Unread.UNKNOWN), other)
+            continue
+        unique = f"{name}:{port}" if name in nics else name
+        if unique in nics or not name:
+            doubts.append(Doubt(line=net.line, text=f"net {shortened(name)} is listed before or has no name: left out"))
+            continue
+        nics[unique] = (_nic(unique, net, place, doubts), place)
+        if len(nics) > MAX_DEVICES:
+            break
+    return list(nics.values())
+
+
+def _nets(places: Sequence[_Place]) -> Iterator[tuple[_Place, Element]]:
     for place in places:
         holders = [place.element] if place.element.tag == "nic" else place.element.every("nic")
-        for net in (net for holder in holders for net in holder.every("net")):
-            if len(nics) > MAX_DEVICES:
-                break
-            name = net.attributes.get("name", f"NET{net.attributes.get('dev', '')}")[:60]
-            name = f"{name}:{net.attributes.get('port', '')[:9]}" if name in nics else name
-            if name in nics:
-                doubts.append(Doubt(line=net.line, text=f"net {shortened(name)} is listed before and left out here"))
-                continue
-            nics[name] = (_nic(name, net, place, doubts), place)
-    return list(nics.values())
+        yield from ((place, net) for holder in holders for net in holder.every("net"))
 
 
 def _nic(name: str, net: Element, place: _Place, doubts: list[Doubt]) -> Nic:
