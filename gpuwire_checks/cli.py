@@ -158,6 +158,9 @@ def record(  # noqa: PLR0917 - typer makes options of the parameters
         int | None, typer.Option(min=2, help="Attempts behind each bound; default: the policy's.")
     ] = None,
     if_missing: Annotated[bool, typer.Option("--if-missing", help="Only cases that have no bound yet.")] = False,
+    as_is: Annotated[
+        bool, typer.Option("--as-is", help="Record a node that looks broken: it is meant to be so.")
+    ] = False,
 ) -> None:
     """Measure this node several times over and write its baseline."""
     from gpuwire_checks.harness.recording import record_baseline  # noqa: PLC0415
@@ -165,7 +168,7 @@ def record(  # noqa: PLR0917 - typer makes options of the parameters
     settings = _settings(
         tier=tier, baselines=baselines, world_size=world_size, device=device, dtypes=dtypes, run_dir=run_dir
     )
-    record_baseline(settings, attempts=attempts, only_missing=if_missing, echo=typer.echo)
+    record_baseline(settings, attempts=attempts, only_missing=if_missing, echo=typer.echo, as_is=as_is)
 
 
 @baseline_app.command("import")

@@ -25,7 +25,9 @@ from gpuwire_checks.records import Case, Measurement
 from gpuwire_checks.report.document import Result, RunDocument
 from gpuwire_checks.topology.discover import discover
 from gpuwire_checks.topology.model import Unread
+from gpuwire_checks.topology.wires import odd_one
 from gpuwire_checks.units import format_value
+from gpuwire_checks.wiring.rules import faults
 from gpuwire_checks.world import choose_world
 
 RECORDING = Rule(min_effect=1.0, level=0.05, max_attempts=1)
@@ -60,7 +62,12 @@ def measure_passes(
 
 
 def save_recorded(
-    node: Node, measured: Sequence[Sequence[Measurement]], *, software: Mapping[str, str], replace_bounds: bool = False
+    node: Node,
+    measured: Sequence[Sequence[Measurement]],
+    *,
+    software: Mapping[str, str],
+    replace_bounds: bool = False,
+    as_is: bool = False,
 ) -> Path:
     """Add recorded bounds to the site's baseline of this node; returns the file.
 
@@ -68,17 +75,13 @@ def save_recorded(
         measured: the attempts at each case.
         software: versions as the ranks see them.
         replace_bounds: start anew instead of keeping the bounds that are there.
+        as_is: record what looks broken too.
 
     Raises:
         BaselineError: the file cannot be written, or is another wiring's; says what to do.
     """
+    refuse_broken(node, as_is=as_is)
     there = node.match.baseline
-    if there is not None and not node.match.exact and there.path.is_relative_to(node.settings.site):
-        difference = node.match.difference or "the same parts are joined differently"
-        raise BaselineError(
-            f"{there.path}: this node is not wired as it says: {difference}"
-            "; a broken node must not become the norm: repair it, or move that file away and record anew"
-        )
     entries = [summarise(attempts) for attempts in measured]
     new = Baseline(
         name=node.fingerprint.sku,
@@ -98,6 +101,38 @@ def save_recorded(
     )
     start = new if there is None or replace_bounds else _continued(there, new)
     return save_baseline(node.settings.site, merge_new(start, entries))
+
+
+def refuse_broken(node: Node, *, as_is: bool = False) -> None:
+    """A broken node must not become the norm.
+
+    Args:
+        as_is: the user says that the node is meant to be so; only the site's own baseline still counts.
+
+    Raises:
+        BaselineError: the node is not wired as the site's baseline or a reference says, is not healthy, or has one GPU
+            or pair that is unlike all others.
+    """
+    there = node.match.baseline
+    if there is not None and not node.match.exact and there.path.is_relative_to(node.settings.site):
+        difference = node.match.difference or "the same parts are joined differently"
+        raise BaselineError(
+            f"{there.path}: this node is not wired as it says: {difference}"
+            "; a broken node must not become the norm: repair it, or move that file away and record anew"
+        )
+    if as_is:
+        return
+    held = node.held if node.held.expected else replace(node.held, expected=observed_wiring(node.topology))
+    wrong = [fault.reason for fault in faults(held)]
+    odd = odd_one(node.topology)
+    if odd is not None:
+        wrong.append(f"{odd} is joined by other links than all the others")
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise BaselineError(
+            f"nothing is recorded: {wrong[0]}{more}; a broken node must not become the norm: repair it, or, where it is"
+            " meant to be so, record it with: gpuwire baseline record --as-is"
+        )
 
 
 def _continued(there: Baseline, new: Baseline) -> Baseline:
@@ -122,7 +157,12 @@ def known_software(node: Node, software: Mapping[str, str]) -> dict[str, str | N
 
 
 def record_baseline(
-    settings: Settings, *, attempts: int | None, only_missing: bool, echo: Callable[[str], object]
+    settings: Settings,
+    *,
+    attempts: int | None,
+    only_missing: bool,
+    echo: Callable[[str], object],
+    as_is: bool = False,
 ) -> Path | None:
     """``gpuwire baseline record``: measure the plan of this node and write its bounds; returns the file.
 
@@ -133,6 +173,7 @@ def record_baseline(
     topology = discover()
     world = choose_world(topology, device=settings.device, world_size=settings.world_size)
     node = survey(settings, topology=topology, world=world)
+    refuse_broken(node, as_is=as_is)
     cases = [case for case in node.plan.cases if not (only_missing and _has_site_bound(node, case))]
     if not cases:
         echo(f"gpuwire: {node.where} has a bound for every planned case; nothing to record")
@@ -150,7 +191,7 @@ def record_baseline(
             run_head(node, planned=passes * len(cases), predicted_seconds=seconds, labels={}, run_id=folder.name),
         )
         measured = measure_passes(cases, ranks, passes=passes, show=_keep(document, echo, total=len(cases)))
-        path = save_recorded(node, measured, software=ranks.software, replace_bounds=not only_missing)
+        path = save_recorded(node, measured, software=ranks.software, replace_bounds=not only_missing, as_is=as_is)
     finally:
         ranks.close()
         lock.release()

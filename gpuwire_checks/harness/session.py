@@ -173,8 +173,11 @@ class GpuwireSession:
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """With progress of our own, no letter a test; the category stays pytest's."""
-        if self._progress is None or self._run is None or report.nodeid not in self._run.results:
+        if self._progress is None or self._run is None:
             return None
+        if report.nodeid not in self._run.results:
+            # A test for parts that are not here; its reason is in pytest's own summary with -rs.
+            return ("skipped", "", "") if report.skipped else None
         if report.passed:
             return ("passed" if report.when == "call" else ""), "", ""
         if report.skipped:
