@@ -138,7 +138,7 @@ def test_its_state_is_read() -> None:
     assert (state.ecc, state.persistence, state.mig) == (True, False, True)
     assert (state.remap_pending, state.remap_failed) == (True, False)
     assert (state.fabric, state.fabric_status, state.fabric_clique) == ("In Progress", Unread.NOT_SUPPORTED, 5)
-    assert state.fabric_unhealthy == ("route",)
+    assert state.fabric_unhealthy == ("route unhealthy",)
     assert (state.performance_state, state.temperature_c, state.temperature_margin_c) == ("P8", 41, 44)
     assert state.throttled == ("Idle", "HW Slowdown", "HW Thermal Slowdown")
     assert state.firmware == "90.10.20.00.01"
@@ -183,6 +183,14 @@ def test_old_names() -> None:
     text = text.replace("Replays Since Reset", "Replays since reset")
     assert read(text).gpus[0].state.throttled == ("Idle", "HW Slowdown", "HW Thermal Slowdown")
     assert (read(text).gpus[0].state.ecc, counters(text)["pcie replay"]) == (True, 7)
+
+
+def test_errors_as_older_gpus_count_them() -> None:
+    bits = "            Single Bit            \n                L1 Cache  : 5\n                Total     : 6\n"
+    start, end = LOG.index("            SRAM Correctable"), LOG.index("        Aggregate\n")
+    text = LOG[:start] + bits + bits.replace("Single", "Double").replace("6", "N/A") + LOG[end:]
+    assert (counters(text)["ecc corrected"], counters(text)["ecc uncorrected"]) == (6, Unread.NOT_SUPPORTED)
+    assert doubts(text) == []
 
 
 def test_sections_that_a_gpu_does_not_have() -> None:

@@ -310,11 +310,13 @@ def test_a_value_stated_twice_is_unknown_where_it_differs() -> None:
 @pytest.mark.parametrize(
     ("changes", "unhealthy"),
     [
-        ({"route_unhealthy>False": "route_unhealthy>True", "Healthy<": "Unhealthy<"}, ("route",)),
-        ({"Full<": "Degraded<", "Healthy<": "Limited Capacity<"}, ("bandwidth",)),
+        ({"route_unhealthy>False": "route_unhealthy>True", "Healthy<": "Unhealthy<"}, ("route unhealthy",)),
+        ({"Full<": "Degraded<", "Healthy<": "Limited Capacity<"}, ("degraded bandwidth",)),
         ({"in_progress>False": "in_progress>True"}, ("route recovery",)),
-        ({"None</inc": "invalid_location</inc"}, ("configuration",)),
-        ({"recovery>False": "recovery>True", "Full<": "Degraded<"}, ("bandwidth", "access timeout")),
+        ({"None</inc": "invalid_location</inc"}, ("invalid location",)),
+        ({"None</inc": "Insufficient NVLinks</inc"}, ("insufficient NVLinks",)),
+        ({"None</inc": "True</inc"}, ("incorrect configuration",)),
+        ({"recovery>False": "recovery>True", "Full<": "Degraded<"}, ("degraded bandwidth", "access timeout recovery")),
         ({"Healthy<": "Unhealthy<"}, ("unhealthy",)),
         ({"Full<": "N/A<", ">False<": ">N/A<", "None</inc": "N/A</inc"}, ()),
         ({"<summary>Healthy</summary>": "", "None</inc": "N/A</inc"}, ()),

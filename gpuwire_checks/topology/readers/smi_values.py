@@ -125,13 +125,14 @@ _COUNTERS: dict[str, tuple[tuple[str, ...], ...]] = {
 """Of each counter the values that make it up: one tuple for each way in which drivers split it."""
 _TIMES = ("sw power cap", "sw thermal slowdown", "hw thermal slowdown", "hw power brake", "sync boost")
 _HEALTH = {
-    "fabric bandwidth": ("bandwidth", "full"),
+    "fabric bandwidth": ("degraded bandwidth", "full"),
     "fabric route recovery": ("route recovery", "false"),
-    "fabric route": ("route", "false"),
-    "fabric access timeout": ("access timeout", "false"),
-    "fabric configuration": ("configuration", "none"),
+    "fabric route": ("route unhealthy", "false"),
+    "fabric access timeout": ("access timeout recovery", "false"),
+    "fabric configuration": ("incorrect configuration", "none"),
 }
-"""Of each part of the fabric's health our word for it, and what nvidia-smi prints when it is well."""
+"""Of each part of the fabric's health what it is when it is not well, and what nvidia-smi prints when it is."""
+_CONFIGURATIONS = {"insufficient nvlinks": "insufficient NVLinks", "incompatible gpu fw": "incompatible GPU firmware"}
 _REASONS = {"clocks_event_reasons", "clocks_throttle_reasons", "clocks event reasons", "clocks throttle reasons"}
 _REASON = re.compile(r"clocks_(?:event|throttle)_reasons?_")
 _REASON_WORDS = {"gpu idle": "Idle", "display clocks setting": "Display Clock Setting"}
@@ -217,7 +218,8 @@ class GpuFields:
 
     def doubts(self) -> Iterator[Doubt]:
         """One for each trouble, with the first line that has it."""
-        for trouble, places in self._troubles.items():
+        for trouble, found in self._troubles.items():
+            places = sorted(set(found))  # a value may be looked up for several others
             line, what = places[0]
             more = f" and {len(places) - 1} more" if len(places) > 1 else ""
             about = f" for {what}{more}" if what else ""
@@ -343,7 +345,7 @@ def _unhealthy(fields: GpuFields) -> tuple[str, ...] | Unread:
     """What of the fabric is not well. Drivers that print a summary may leave its parts at N/A."""
     parts = [(word, well, fields.text(what)) for what, (word, well) in _HEALTH.items() if fields.states(what)]
     known = [(word, well, value) for word, well, value in parts if not isinstance(value, Unread)]
-    ill = tuple(word for word, well, value in known if value.casefold() != well)
+    ill = tuple(_ill_word(word, value) for word, well, value in known if value.casefold() != well)
     summary = fields.text("fabric health")
     others = [value for _, _, value in parts if isinstance(value, Unread)]
     if not isinstance(summary, Unread):
@@ -351,6 +353,12 @@ def _unhealthy(fields: GpuFields) -> tuple[str, ...] | Unread:
     if not known or any(other is not Unread.NOT_SUPPORTED for other in others):
         return ill or _worst([*others, *([summary] if fields.states("fabric health") else [])])
     return ill
+
+
+def _ill_word(word: str, value: str) -> str:
+    """What is not well; of the configuration nvidia-smi prints what (``invalid_location``)."""
+    told = " ".join(value.replace("_", " ").split()).casefold()
+    return word if word != "incorrect configuration" or told == "true" else _CONFIGURATIONS.get(told, told)
 
 
 def _sum(values: Sequence[int | Unread]) -> int | Unread:
