@@ -183,10 +183,17 @@ def test_uncorrected_errors_of_one_sram_counter() -> None:
     assert counters(node)["ecc uncorrected"] == 48
 
 
-def test_a_sum_without_one_of_its_parts_is_unknown() -> None:
-    node = read(log(GPU.replace("<dram_correctable>8</dram_correctable>\n", "")))
+@pytest.mark.parametrize(
+    ("missing", "what"),
+    [
+        ("<dram_correctable>8</dram_correctable>", "corrected DRAM"),
+        ("<sram_correctable>1</sram_correctable>", "corrected SRAM"),
+    ],
+)
+def test_a_sum_without_one_of_its_parts_is_unknown(missing: str, what: str) -> None:
+    node = read(log(GPU.replace(missing, "")))
     assert counters(node)["ecc corrected"] is Unread.UNKNOWN
-    assert (41, "GPU0: corrected DRAM errors not stated: the sum is taken as unknown") in doubts(node)
+    assert [text for _, text in doubts(node)] == [f"GPU0: {what} errors not stated: the sum is taken as unknown"]
 
 
 def every_value(text: str) -> str:

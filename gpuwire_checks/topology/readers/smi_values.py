@@ -196,10 +196,11 @@ class GpuFields:
     def total(self, ways: Sequence[Sequence[str]]) -> int | Unread | None:
         """The sum of those values that the driver has; None when it states none of them."""
         way = max(ways, key=lambda names: sum(map(self.states, names)))
-        if not self.states(*way):
+        stated = [field.line for name in way for field in self._named(name)]
+        if not stated:
             return None
         if missing := [name for name in way if not self.states(name)]:
-            self._troubles[f"{' and '.join(missing)} not stated: the sum"].append((self._named(way[0])[0].line, ""))
+            self._troubles[f"{' and '.join(missing)} not stated: the sum"].append((stated[0], ""))
             return Unread.UNKNOWN
         return _sum([self.number(name) for name in way])
 
