@@ -207,10 +207,18 @@ def _place(
         return _cells(placed, whole)
     count = len(row.words)
     # One cell that is gone may be any of the row; more of them at the very end of a text are those after the cut.
-    if may_be_cut and count < columns and (count < columns - 1 or not _is_cell(row.words[-1], whole)):
+    lost_more = count < columns - 1 or not _is_cell(row.words[-1], whole)
+    if may_be_cut and count < columns and lost_more and _stands_first(row, edges):
         cells, _ = _cells(row.words, whole)
         return [*cells, *[Unread.UNKNOWN] * (columns - count)], f"the text ends after {count} of {columns} cells"
     return None, f"{count} cells under {columns} columns: not sure under which, the row is not read"
+
+
+def _stands_first(row: _Row, edges: tuple[int, ...] | None) -> bool:
+    """Whether the cells end where the first ones of the other rows do, as far as those end alike."""
+    ends = tuple(match.end() for match in re.finditer(r"\S+", row.line.text))[1:]
+    sure = ends if _is_cell(row.words[-1], _CELL) else ends[:-1]
+    return edges is None or sure == edges[: len(sure)]
 
 
 def _parted(word: str) -> list[str]:

@@ -78,6 +78,7 @@ class CollectiveLog:
         ended: the concluding lines are there; without them the log was cut or the program died.
         cut_at: the line of a row that is not whole.
         versions: ``nccl-tests``, ``nccl``, ``cuda`` ... as far as printed.
+        inferred: what follows from the text and is not printed in it, such as the collective.
     """
 
     source: str
@@ -97,6 +98,7 @@ class CollectiveLog:
     failure: Failure | None
     versions: tuple[tuple[str, str], ...]
     doubts: tuple[Doubt, ...]
+    inferred: tuple[Doubt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +132,7 @@ class PairLog:
         devices: number and model of each device listed.
         connected: of ordered pairs, whether P2P is possible, where the tool lists it.
         waived: tests that were not run, and the lines that say so; a name may be missing (empty).
+        cut_at: the line of a matrix at which the text ends before the matrix does.
     """
 
     source: str
@@ -142,3 +145,4 @@ class PairLog:
     failure: Failure | None
     versions: tuple[tuple[str, str], ...]
     doubts: tuple[Doubt, ...]
+    cut_at: int | None = None

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, cast
 
 from gpuwire_checks.errors import TopologyError
 from gpuwire_checks.pasted import Line
@@ -21,6 +20,15 @@ from gpuwire_checks.recorded.matrices import (
     read_grid,
 )
 from gpuwire_checks.recorded.model import Failure, PairLog, PairMatrix
+from gpuwire_checks.recorded.nvbandwidth_names import (
+    between_devices,
+    cuda_version,
+    direction_name,
+    failure_of,
+    size_doubts,
+    title_name,
+    unit_of,
+)
 from gpuwire_checks.recorded.pair_matrices import cut_line, pair_matrix
 from gpuwire_checks.topology.model import Doubt, Unread
 
@@ -28,14 +36,11 @@ _SIGN = re.compile(r"(?:CPU|GPU)\((?:row|column)\)|nvbandwidth Version: ")
 _TITLE = re.compile(
     r"^\s*(?:memcpy (?:CE|SM|local)|memory latency|multicast SM|Device to Device Latency|Bisect benchmarking)\b"
 )
-_UNIT = re.compile(r"\(([A-Za-z/]{1,8})\)$")
 _OWN_WORDS = ("Waived:", "NOTE:", "ERROR:", "Error:", "NVML_ERROR:")
 _ERROR = re.compile(
     r"(?:ERROR|Error|NVML_ERROR):|\[(?:CUDA_ERROR|cudaError)|ASSERT in expression|Invalid value when checking"
 )
 _NOT_RUN = re.compile(r"not found|out of bound|Invalid Arguments")
-_LOST = re.compile(r"GPU is lost|fallen off the bus|CUDA_ERROR_DEVICE_UNAVAILABLE", re.IGNORECASE)
-_WHERE = re.compile(r"[\w./-]{1,200}\.(?:cpp|cuh?|h):[0-9]{1,6}")
 _DEVICE = re.compile(r"Device\s+([0-9]{1,4}):\s+(\S.{0,120})")
 _PROCESS = re.compile(r"Process\s+([0-9]{1,4})\s+\([^()]{1,255}\):\s+device\s+[0-9]{1,4}:\s+(\S.{0,120})")
 _PCI = re.compile(r"\s*\([0-9A-Fa-f]{1,8}(?::[0-9A-Fa-f]{1,8}){1,2}\).*")
@@ -48,7 +53,6 @@ _VERSIONS = {
 }
 _ENDS = ("Running", "SUM", "&&&&", "Waived:", "Waiving", "NOTE:")
 """First words of lines that no matrix goes beyond."""
-UNITS = ("GB/s", "us", "ns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +182,10 @@ def _sum(line: Line) -> tuple[str, float | Unread]:
 def _matrix(block: _Block, doubts: list[Doubt], *, last: int) -> tuple[PairMatrix | None, int | None]:
     """The matrix of a block, and the line at which the text ends within it."""
     title = block.title.text.strip()
-    unit = _UNIT.search(title)
+    unit = unit_of(title)
     header = next((at for at, line in enumerate(block.body) if header_numbers(line.text)), None)
-    if unit is None or unit[1] not in UNITS or header is None:
-        what = "header of device numbers under" if unit is not None and unit[1] in UNITS else "known unit in"
+    if unit is None or header is None:
+        what = "known unit in" if unit is None else "header of device numbers under"
         doubts.append(Doubt(line=block.title.number, text=f"no {what} '{title[:100]}': not read"))
         return None, None
     grid = read_grid(block.body[header], block.body[header + 1 :], last=last)
@@ -192,7 +196,7 @@ def _matrix(block: _Block, doubts: list[Doubt], *, last: int) -> tuple[PairMatri
         grid,
         line=block.title.number,
         test=test,
-        unit=cast("Literal['GB/s', 'us', 'ns']", unit[1]),
+        unit=unit,
         diagonal="blank" if between else None,
         printed_sum=block.printed_sum,
     )
@@ -208,39 +212,7 @@ def _name(block: _Block, doubts: list[Doubt]) -> str:
     if above and block.sum_name and block.sum_name not in (above, block.running):
         text = f"the matrix is of '{above}' by the line above it and of '{block.sum_name}' by its SUM"
         doubts.append(Doubt(line=block.title.number, text=text))
-    return block.sum_name or above or re.sub(r"\s*(?:bandwidth)?\s*\([^()]{1,8}\)$", "", block.title.text.strip())[:100]
-
-
-def direction_name(test: str, title: str) -> str:
-    """The name of one of the matrices of a test in two directions: ``..._read1``, ``..._read2``, ``..._total``."""
-    part = re.search(r"\) (?:Read|Write)?(1|2|Total)\b", title)
-    if not test or part is None:
-        return test
-    word = "write" if "_write" in test else "read"
-    return f"{test}_total" if part[1] == "Total" else f"{test}_{word}{part[1]}"
-
-
-def between_devices(test: str, title: str, *, first_row: Sequence[float | Unread] | None, rows: int) -> bool:
-    """Whether rows and columns are devices, so that the diagonal is no pair.
-
-    The names of the tests tell; without one, a title with rows and columns of GPUs is that of a test with one row too
-    (``all_to_one``), whose first cell is a figure.
-    """
-    if re.fullmatch(r"[a-z0-9_]+", test):
-        return "device_to_device" in test
-    of_gpus = ("GPU(row)" in title and "GPU(column)" in title) or title.startswith("Device to Device")
-    blank = first_row is not None and (isinstance(first_row[0], Unread) or first_row[0] == 0)
-    return of_gpus and (rows > 1 or blank)
-
-
-def size_doubts(matrix: PairMatrix, devices: int) -> Iterator[Doubt]:
-    """Sizes that contradict the list of devices or the test."""
-    columns = len(matrix.columns)
-    if devices and columns != devices and not (columns == 1 and "multicast" in matrix.test):
-        listed = f"{devices} device{' is' if devices == 1 else 's are'} listed"
-        yield Doubt(line=matrix.line, text=f"{matrix.test}: {columns} columns, and {listed}")
-    if not matrix.local and len(matrix.rows) > 1:
-        yield Doubt(line=matrix.line, text=f"{matrix.test}: {len(matrix.rows)} rows, and the tool prints one")
+    return block.sum_name or above or title_name(block.title.text)
 
 
 def _devices(lines: Sequence[Line]) -> tuple[tuple[int, str], ...]:
@@ -267,24 +239,6 @@ def _versions(lines: Sequence[Line]) -> Iterator[tuple[str, str]]:
         if name is not None:
             found.setdefault(name, text.rsplit(None, 1)[-1][:80])
     return ((name, cuda_version(value) if "cuda" in name else value) for name, value in found.items())
-
-
-def cuda_version(printed: str) -> str:
-    """``12040`` as 12.4: 1000 times the major and 10 times the minor version (cuda.h)."""
-    if not re.fullmatch(r"[0-9]{4,6}", printed):
-        return printed
-    return f"{int(printed) // 1000}.{int(printed) % 1000 // 10}"
-
-
-def failure_of(line: int | None, text: str) -> Failure:
-    """An error that the tool prints."""
-    where = _WHERE.search(text)
-    return Failure(
-        line=line or 1,
-        kind="lost" if _LOST.search(text) else "library",
-        text=text.strip()[:300],
-        where=where[0] if where else Unread.UNKNOWN,
-    )
 
 
 def _failure(lines: Sequence[Line], doubts: list[Doubt]) -> Failure | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from gpuwire_checks.recorded.matrices import Cell, Grid, numbers_words
@@ -10,6 +11,8 @@ from gpuwire_checks.topology.model import Doubt, Unread
 
 _ROUNDING = 0.0051
 """Of a figure printed with two decimals."""
+_NEAR_LOCAL = 0.7
+"""Of the smallest figure within a device. A pair reaches half of it at most (NVLink5 in both directions)."""
 
 
 def pair_matrix(
@@ -35,7 +38,7 @@ def pair_matrix(
         doubts.append(Doubt(line=line, text=f"{test}: no row for {numbers_words(missing)}"))
     doubts += _zeros(grid, rows, off_diagonal=diagonal is not None)
     whole = diagonal is None or len(rows) == len(grid.columns)
-    if whole and (doubt := _sum_doubt(rows, printed_sum, sum_tolerance)):
+    if whole and (doubt := sum_doubt(rows, printed_sum, sum_tolerance)):
         doubts.append(Doubt(line=line, text=f"{test}: {doubt}"))
     cells = tuple(
         tuple(None if isinstance(cell, Unread) or (diagonal and at == number) else cell for at, cell in enumerate(row))
@@ -75,7 +78,8 @@ def _without_misplaced(grid: Grid, diagonal: str | None) -> tuple[dict[int, tupl
     if diagonal == "blank":
         odd = {number for number, row in rows.items() if not isinstance(row[number], Unread) and row[number] != 0}
     else:
-        odd = {number for number, row in rows.items() if not _largest_within(row, number)}
+        least = min((figure for number, row in rows.items() if (figure := _figure(row[number]))), default=math.inf)
+        odd = {number for number, row in rows.items() if not _largest_within(row, number, least)}
         odd = odd if 2 * len(odd) <= len(rows) else set()
     doubts = [
         Doubt(line=grid.lines[number], text=f"row {number} has no {diagonal} cell at column {number}: not read")
@@ -85,10 +89,11 @@ def _without_misplaced(grid: Grid, diagonal: str | None) -> tuple[dict[int, tupl
     return {number: row for number, row in rows.items() if number not in odd}, doubts
 
 
-def _largest_within(row: tuple[Cell, ...], number: int) -> bool:
-    """A copy within a device is faster than one over any wire."""
+def _largest_within(row: tuple[Cell, ...], number: int, least: float) -> bool:
+    """Whether the diagonal holds the largest cell, or that of other rows: a copy within a device crosses no wire."""
     own = row[number]
-    return isinstance(own, Unread) or own == max(cell for cell in row if not isinstance(cell, Unread))
+    largest = max((cell for cell in row if not isinstance(cell, Unread)), default=0.0)
+    return largest < _NEAR_LOCAL * least if isinstance(own, Unread) else own == largest
 
 
 def _zeros(grid: Grid, rows: dict[int, tuple[Cell, ...]], *, off_diagonal: bool) -> list[Doubt]:
@@ -101,7 +106,8 @@ def _zeros(grid: Grid, rows: dict[int, tuple[Cell, ...]], *, off_diagonal: bool)
     return doubts
 
 
-def _sum_doubt(rows: dict[int, tuple[Cell, ...]], printed: float | Unread, tolerance: float) -> str | None:
+def sum_doubt(rows: dict[int, tuple[Cell, ...]], printed: float | Unread, tolerance: float) -> str | None:
+    """How a printed sum contradicts the cells; None where it does not, or where not all of them are known."""
     cells = [cell for row in rows.values() for cell in row]
     figures = [cell for cell in cells if not isinstance(cell, Unread)]
     if isinstance(printed, Unread) or not figures or Unread.UNKNOWN in cells:
