@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from gpuwire_checks.baseline.wiring import Wiring
 from gpuwire_checks.topology.model import (
     CounterValue,
@@ -25,8 +27,14 @@ NUM_NICS = 8
 def node_of(wiring: Wiring, sku: str) -> NodeTopology:
     """A node that meets ``wiring`` in everything, with what it leaves out filled in: two NUMA nodes, eight NICs.
 
-    Deterministic: GPUs have addresses ``0000:10:00.0`` on, NICs are ``mlx5_0`` to ``mlx5_7``, each on the switch of one
-    GPU; every link is up; no counter has grown.
+    Deterministic, and healthy: every link is up, no row waits for a remap, no error was counted but 174 PCIe replays a
+    GPU. GPUs are at ``0000:10:00.0`` and on, half of them on each NUMA node; NICs are ``mlx5_0`` to ``mlx5_7``, each on
+    the switch of one GPU. A pair whose path is not stated is NODE or SYS by its NUMA nodes, or XGMI where the links are
+    xGMI. Links end at the GPUs that the stated pairs name, or at an NVSwitch where the pairs have more links than a GPU.
+
+    Args:
+        wiring: what the node has; of NICs, NUMA nodes and addresses it must say nothing.
+        sku: of the reference; one of AMD's begins with ``mi``.
     """
     gpus = tuple(_gpu(wiring, number, sku) for number in range(wiring.gpus))
     return NodeTopology(
@@ -109,7 +117,12 @@ def _links(wiring: Wiring, number: int) -> tuple[Link, ...]:
 
 
 def _remotes(wiring: Wiring, number: int) -> list[str]:
-    """The GPUs at the other ends of direct links; none where the pairs have more links than a GPU, as with a switch."""
+    """The GPUs at the other ends of direct links; none where the pairs have more links than a GPU, as with a switch.
+
+    An xGMI link of no stated pair ends at the other die of the board.
+    """
+    if wiring.links is not None and wiring.links.kind == "xgmi" and not wiring.path_of:
+        return [f"GPU{number ^ 1}"] * wiring.links.of(number)
     ends: list[str] = []
     for (a, b), path in wiring.path_of.items():
         if number in (a, b):
@@ -120,7 +133,16 @@ def _remotes(wiring: Wiring, number: int) -> list[str]:
 
 
 def _gpu_paths(wiring: Wiring) -> tuple[PairPath, ...]:
-    return tuple(PairPath(a=f"GPU{a}", b=f"GPU{b}", path=path) for (a, b), path in wiring.path_of.items())
+    return tuple(
+        PairPath(a=f"GPU{a}", b=f"GPU{b}", path=wiring.path_of.get((a, b)) or _unstated_path(wiring, a, b))
+        for a, b in combinations(range(wiring.gpus), 2)
+    )
+
+
+def _unstated_path(wiring: Wiring, a: int, b: int) -> str:
+    if wiring.links is not None and wiring.links.kind == "xgmi":
+        return "XGMI"
+    return "NODE" if _numa_of(a, wiring.gpus) == _numa_of(b, wiring.gpus) else "SYS"
 
 
 def _peers(wiring: Wiring) -> tuple[PeerAccess, ...]:
