@@ -29,8 +29,9 @@ def node_of(wiring: Wiring, sku: str) -> NodeTopology:
 
     Deterministic, and healthy: every link is up, no row waits for a remap, no error was counted but 174 PCIe replays a
     GPU. GPUs are at ``0000:10:00.0`` and on, half of them on each NUMA node; NICs are ``mlx5_0`` to ``mlx5_7``, each on
-    the switch of one GPU. A pair whose path is not stated is NODE or SYS by its NUMA nodes, or XGMI where the links are
-    xGMI. Links end at the GPUs that the stated pairs name, or at an NVSwitch where the pairs have more links than a GPU.
+    the switch of one GPU. A pair whose path is not stated is NODE or SYS by its NUMA nodes, or XGMI if the links are;
+    one whose peer access is not stated has it.
+    Links end at the GPUs that the stated pairs name, or at an NVSwitch where the pairs have more links than a GPU.
 
     Args:
         wiring: what the node has; of NICs, NUMA nodes and addresses it must say nothing.
@@ -148,7 +149,8 @@ def _unstated_path(wiring: Wiring, a: int, b: int) -> str:
 def _peers(wiring: Wiring) -> tuple[PeerAccess, ...]:
     return tuple(
         PeerAccess(a=f"GPU{a}", b=f"GPU{b}", capability=capability, status=status)
-        for pair, status in wiring.peer_of.items()
+        for pair in combinations(range(wiring.gpus), 2)
+        for status in [wiring.peer_of.get(pair, "OK")]
         for a, b in (pair, pair[::-1])
         for capability in ("read", "write")
     )
