@@ -120,20 +120,30 @@ def find_baseline(
     Raises:
         BaselineError: a file that cannot be read, or no baseline of the name expected.
     """
-    known = [load_baseline(path) for directory in directories for path in baseline_files(directory)]
-    if expect is not None:
-        known_names = ", ".join(sorted({baseline.name for baseline in known})) or "none at all"
-        found = [baseline for baseline in known if baseline.name == expect]
-        if not found:
-            raise BaselineError(f"no baseline is named {expect!r}; known: {known_names}")
-        return _match(found, exact, facts)
-    found = [baseline for baseline in known if baseline.sku == sku] or _with_more_gpus(known, sku, site)
+    known: list[Baseline] = []
+    found: list[Baseline] = []
+    for directory in directories:
+        # Every file of a directory is read, so that a broken one is told; the next only without an exact match here.
+        known += [load_baseline(path) for path in baseline_files(directory)]
+        found = _candidates(known, sku=sku, expect=expect, site=site)
+        if any(baseline.exact == exact for baseline in found):
+            break
     if found:
         return _match(found, exact, facts)
-    if not known:
+    if expect is not None:
+        names = ", ".join(sorted({baseline.name for baseline in known})) or "none at all"
+        raise BaselineError(f"no baseline is named {expect!r}; known: {names}")
+    alike = [(len(baseline.facts.items() & facts.items()), baseline) for baseline in known]
+    most, nearest = max(alike, key=lambda pair: pair[0], default=(0, None))
+    if not most or nearest is None:
         return Match(baseline=None)
-    nearest = max(known, key=lambda baseline: len(baseline.facts.items() & facts.items()))
     return Match(baseline=None, nearest=nearest, difference=first_difference(nearest.facts, facts))
+
+
+def _candidates(known: Sequence[Baseline], *, sku: str, expect: str | None, site: Path | None) -> list[Baseline]:
+    if expect is not None:
+        return [baseline for baseline in known if baseline.name == expect]
+    return [baseline for baseline in known if baseline.sku == sku] or _with_more_gpus(known, sku, site)
 
 
 def load_baseline(path: Path) -> Baseline:

@@ -23,6 +23,7 @@ from gpuwire_checks.baseline.store import (
     merge_new,
     save_baseline,
 )
+from gpuwire_checks.baseline.wiring import Wiring
 from gpuwire_checks.errors import BaselineError
 
 MIB = 1 << 20
@@ -367,3 +368,48 @@ def test_a_bound_of_one_attempt_leans_on_its_family() -> None:
     )
     assert found is not None
     assert [found.spread, found.degrees] == pytest.approx([0.02, 4])
+
+
+def test_a_site_s_node_that_shows_fewer_gpus_has_lost_some(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    put(site / "a.yaml", baseline(name="eight", sku="h100-8x-nv18"))
+    found = find_baseline([site], sku="h100-7x-nv18", exact="1", facts={"gpus": 7}, expect=None, site=site)
+    assert found.baseline is not None
+    assert found.baseline.name == "eight"
+    hidden = find_baseline([site], sku="h100-7x-nv18", exact="1", facts={"gpus": 7}, expect=None)
+    assert hidden.baseline is None
+    other = find_baseline([site], sku="h200-7x-nv18", exact="1", facts={"gpus": 7}, expect=None, site=site)
+    assert other.baseline is None
+
+
+def test_a_shipped_reference_does_not_claim_a_node_with_fewer_gpus(tmp_path: Path) -> None:
+    put(tmp_path / "shipped" / "a.yaml", baseline(name="eight", sku="l40s-8x-pcie"))
+    directories = [tmp_path / "site", tmp_path / "shipped"]
+    match = find_baseline(
+        directories, sku="l40s-4x-pcie", exact="1", facts={"gpus": 4}, expect=None, site=tmp_path / "site"
+    )
+    assert match.baseline is None
+
+
+def test_a_baseline_with_nothing_in_common_is_no_nearest(tmp_path: Path) -> None:
+    put(tmp_path / "a.yaml", baseline(name="far", sku="a", facts={"gpu_vendor": "amd"}))
+    match = find_baseline([tmp_path], sku="cpu-2c", exact="1", facts={"cores": 2}, expect=None)
+    assert (match.baseline, match.nearest) == (None, None)
+
+
+def test_wiring_software_and_floors_are_written_and_read_again(tmp_path: Path) -> None:
+    what = replace(
+        baseline(),
+        wiring=Wiring.model_validate(
+            {
+                "gpus": 2,
+                "links": {"kind": "nvlink", "per_gpu": [4, 4], "speed": "14.062 GB/s"},
+                "pairs": {"NV4": "all"},
+                "nics": [{"name": "mlx5_0", "kind": "infiniband", "rate": "400 Gbit/s"}],
+            }
+        ),
+        expected_software={"driver": ">=535,<580"},
+    )
+    loaded = load_baseline(save_baseline(tmp_path, what))
+    assert loaded.wiring == what.wiring
+    assert loaded.expected_software == {"driver": ">=535,<580"}
