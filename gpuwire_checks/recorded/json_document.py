@@ -13,6 +13,8 @@ from gpuwire_checks.errors import TopologyError
 _MARK = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{},"]', re.DOTALL)
 _OPENING = re.compile(r"^[ \t\ufeff]*\{", re.MULTILINE)
 _MAX_DEPTH = 64
+_MAX_MARKS = 600_000
+"""Strings, brackets and commas of a document that is cut; 10 thousand results have half as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,10 @@ def _document(text: str, start: int, *, source: str) -> Document:
 
 
 def _closed(text: str, start: int) -> str:
-    """The text up to its last whole element, with what is open there closed; empty when it is too deep."""
+    """The text up to its last whole element, with what is open there closed; empty when it is too deep or long."""
     stack: list[str] = []
     whole, closing = start, ""
-    for match in _MARK.finditer(text, start):
+    for number, match in enumerate(_MARK.finditer(text, start)):
         mark = match[0]
         if mark == '"':
             break
@@ -74,7 +76,7 @@ def _closed(text: str, start: int) -> str:
             whole, closing = match.end(), "".join(reversed(stack))
         elif mark == ",":
             whole, closing = match.start(), "".join(reversed(stack))
-        if len(stack) > _MAX_DEPTH:
+        if len(stack) > _MAX_DEPTH or number > _MAX_MARKS:
             return ""
     return text[start:whole] + closing
 

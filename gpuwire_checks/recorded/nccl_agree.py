@@ -64,7 +64,7 @@ class Agreement:
 
 
 def agreement(
-    rows: Sequence[Row], *, seconds_per_unit: float, sized: bool, same_count: bool | None, factor: float | None
+    rows: Sequence[Row], *, seconds_per_unit: float, sized: bool, same_count: bool | None, factors: tuple[float, ...]
 ) -> Agreement:
     """What rows agree on, and which do not.
 
@@ -72,7 +72,8 @@ def agreement(
         sized: sizes are printed, and not made of the counts.
         same_count: size and count are of the same array, as in all_reduce; None when it is not known, False when they
             are not related at all (alltoallv).
-        factor: of the collective and its ranks, where the text names both: it decides where the rows are not enough.
+        factors: those that the ranks and, where it is named, the collective allow; empty when nothing is known. They
+            decide where the rows are not enough.
     """
     against: dict[int, str] = {}
     ratio = None
@@ -81,7 +82,7 @@ def agreement(
     rest = [row for row in rows if row.line not in against]
     moved_less = _times(rest, against, seconds_per_unit=seconds_per_unit, sized=sized)
     rest = [row for row in rest if row.line not in against]
-    found = _factors(rest, against, expected=factor)
+    found = _factors(rest, against, allowed=factors)
     return Agreement(against, ratio, moved_less, found)
 
 
@@ -141,25 +142,33 @@ def _disagreeing(rows: Iterable[Row], moved: Callable[[Row], float]) -> dict[int
     return found
 
 
-def _factors(rows: Sequence[Row], against: dict[int, str], *, expected: float | None) -> tuple[float, float] | None:
+def _factors(rows: Sequence[Row], against: dict[int, str], *, allowed: tuple[float, ...]) -> tuple[float, float] | None:
     """One factor for the table: the one that most measurements allow."""
     spans = [(row, *_factor_span(half)) for row in rows for half in row.halves]
+    halves = [half for row in rows for half in row.halves]
     telling = [
         (low, high)
-        for (row, low, high), half in zip(spans, (half for row in rows for half in row.halves), strict=True)
+        for (_, low, high), half in zip(spans, halves, strict=True)
         if half.algbw.value > _TELLS * half.algbw.half
     ]
-    low, high, votes = _most_covered(telling)
-    if telling and 2 * votes <= len(telling):
-        agree = expected is not None and any(lo <= expected <= hi for lo, hi in telling)
-        low, high = (expected, expected) if agree and expected is not None else (0.0, -1.0)
-    if not telling:
-        low, high = 0.0, _FACTOR_AT_MOST
+    low, high, known = _common_factor(telling, allowed)
     for row, least, most in spans:
         if least > high or most < low:
-            wanted = f"; the others have {low:.3f}" if telling and high >= low else "; no two rows agree"
-            against[row.line] = f"busbw / algbw is {least:.3f} to {most:.3f}{wanted if telling else ''}"
-    return (low, high) if telling and high >= low else None
+            others = f"; the others have {low:.3f}" if known else "; no two rows agree" if telling else ""
+            against[row.line] = f"busbw / algbw is {least:.3f} to {most:.3f}{others}"
+    return _most_covered(telling)[:2] if known else None
+
+
+def _common_factor(telling: Sequence[tuple[float, float]], allowed: tuple[float, ...]) -> tuple[float, float, bool]:
+    """Least and most of the factor, and whether rows tell it; nothing is between them when no two rows agree."""
+    if not telling:
+        return 0.0, _FACTOR_AT_MOST, False
+    votes = {factor: sum(least <= factor <= most for least, most in telling) for factor in allowed}
+    best = [factor for factor, count in votes.items() if count == max(votes.values())]
+    if len(best) == 1 and (2 * votes[best[0]] > len(telling) or (len(allowed) == 1 and votes[best[0]])):
+        return best[0], best[0], True
+    low, high, covering = _most_covered(telling)
+    return (low, high, True) if 2 * covering > len(telling) else (0.0, -1.0, False)
 
 
 def _factor_span(half: Half) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 _ALIASES = {"bytes": "size", "n": "count", "op": "redop", "res": "error", "#wrong": "wrong", "cputime": "cputime"}
@@ -73,6 +74,7 @@ def is_header(line: str) -> bool:
     return "busbw" in line and "algbw" in line
 
 
+@lru_cache(maxsize=64)
 def header_columns(line: str, *, heading: str) -> Columns | None:
     """The columns a header names; None when its words are not those of any known header.
 

@@ -68,12 +68,10 @@ class Trouble:
 
     Attributes:
         weight: 0 is the cause that says most, higher ones are what follows from it.
-        start: where in the line it begins.
     """
 
     failure: Failure
     weight: int
-    start: int
 
     @property
     def definite(self) -> bool:
@@ -92,12 +90,12 @@ def read_trouble(text: str, *, line: int, after: str) -> Trouble | None:
     Args:
         after: the line below, which may end the sentence.
     """
-    text = text[:MAX_SEARCHED]
+    text = text[:MAX_SEARCHED].replace("\t", " ")
     if _HINTS.search(text) is None:
         return None
     for kind, weight, rule in _RULES:
         if match := rule.search(text):
-            return Trouble(_failure(kind, match, text, line=line, after=after), weight, match.start())
+            return Trouble(_failure(kind, match, text, line=line, after=after), weight)
     return None
 
 

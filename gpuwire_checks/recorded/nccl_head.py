@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -103,7 +104,7 @@ def read_rank(text: str, *, line: int, cut: bool) -> RankLine | None:
             host=host,
             device=int(device),
             bus=bus,
-            model=model.strip() if model.strip() and not cut else Unread.UNKNOWN,
+            model=" ".join(model.split()) if model.strip() and not cut else Unread.UNKNOWN,
         ),
         group=int(group or 0),
         pid=int(pid) if pid else None,
@@ -134,9 +135,12 @@ def rank_list(lines: Sequence[RankLine], *, broken: Sequence[int], followed: boo
         )
         doubts.append(Doubt(line=alone[0].line, text=told))
     numbers = sorted(by_number)
-    group = by_number[numbers[0]].group if numbers else 0
-    mine = [number for number in numbers if by_number[number].group == group]
+    groups = set(Counter(one.group for one in by_number.values()).values())
+    if len(groups) > 1:
+        told = f"the ranks are in groups of different sizes: {', '.join(map(str, sorted(groups)[:8]))}"
+        doubts.append(Doubt(line=lines[0].line, text=told))
     whole = numbers == list(range(len(numbers))) and followed and not broken and (not alone or numbers == [0])
+    whole = whole and len(groups) == 1
     gaps = sorted(set(range(numbers[0], numbers[-1] + 1)) - set(numbers)) if numbers else []
     if gaps:
         names = ", ".join(map(str, gaps[:8]))
@@ -148,7 +152,7 @@ def rank_list(lines: Sequence[RankLine], *, broken: Sequence[int], followed: boo
     hosts = dict.fromkeys(str(by_number[number].rank.host) for number in numbers)
     return RankList(
         ranks=tuple(one.rank for one in (lines if alone and numbers == [0] else by_number.values())),
-        world_size=len(mine) if whole and numbers else Unread.UNKNOWN,
+        world_size=max(groups) if whole else Unread.UNKNOWN,
         highest_rank=numbers[-1] if numbers and not whole else Unread.UNKNOWN,
         hosts=tuple(hosts),
         doubts=tuple(doubts),

@@ -20,7 +20,7 @@ from gpuwire_checks.recorded.nccl_head import is_amd, library_version
 from gpuwire_checks.recorded.nccl_json_devices import is_count, read_devices
 from gpuwire_checks.recorded.nccl_json_results import is_figure, read_results
 from gpuwire_checks.recorded.nccl_log import bounded, figure_row, infer
-from gpuwire_checks.recorded.nccl_names import factor_of, named_collective, same_count
+from gpuwire_checks.recorded.nccl_names import factors_of, named_collective, same_count
 from gpuwire_checks.recorded.nccl_numbers import NOT_CHECKED
 from gpuwire_checks.topology.model import Doubt, Unread
 
@@ -70,7 +70,7 @@ def _log(document: Document, text: str, *, source: str) -> CollectiveLog:
         seconds_per_unit=_MICROSECOND,
         sized=True,
         same_count=same_count(named),
-        factor=factor_of(named, devices.world_size),
+        factors=factors_of(named, devices.world_size),
     )
     rows = [row for row in results.rows if row.line not in common.against]
     at = results.lines

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 from gpuwire_checks.recorded.model import LogRank
 from gpuwire_checks.topology.model import Doubt, Unread
 
-MAX_RANKS = 100_000
+MAX_RANKS = 50_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from gpuwire_checks.recorded.nccl_head import RankList, is_amd, rank_list
 from gpuwire_checks.recorded.nccl_names import (
     Printout,
     collective_of_source,
-    factor_of,
+    factors_of,
     inferred_collective,
     same_count,
 )
@@ -80,7 +80,7 @@ def bounded(doubts: list[Doubt]) -> tuple[Doubt, ...]:
 def _known(run: Run, named: str | None, ranks: RankList, open_line: int | None) -> Known:
     return Known(
         same_count=same_count(named),
-        factor=factor_of(named, ranks.world_size),
+        factors=factors_of(named, ranks.world_size),
         ended=run.ended,
         open_line=open_line,
     )

@@ -26,12 +26,14 @@ _NAMES = {
 _WORD = f"({'|'.join(sorted(_NAMES, key=len, reverse=True))})"
 _PROGRAM = re.compile(rf"(?<![A-Za-z0-9_]){_WORD}_(?:perf|test|bench)(?![A-Za-z0-9])")
 _SOURCE_FILE = re.compile(rf"(?<![A-Za-z0-9_]){_WORD}\.cu\b")
+_APART = 0.02
+"""A factor is told from another when their rounding leaves this much between them."""
 _SAME_COUNT = {"all_reduce", "broadcast", "reduce", "send_recv", "all_reduce_bias"}
 
 
 def named_collective(text: str) -> str | None:
     """The collective whose program (``all_reduce_perf``) a line names."""
-    match = _PROGRAM.search(text)
+    match = _PROGRAM.search(text) if "_perf" in text or "_test" in text or "_bench" in text else None
     return _NAMES[match[1]] if match else None
 
 
@@ -45,6 +47,15 @@ def factor_of(collective: str | None, world_size: int | Unread) -> float | None:
     """``busbw / algbw`` of a collective over so many ranks, None where that is not known."""
     known = COLLECTIVES.get(collective or "")
     return known.busbw_factor(world_size) if known is not None and isinstance(world_size, int) else None
+
+
+def factors_of(collective: str | None, world_size: int | Unread) -> tuple[float, ...]:
+    """``busbw / algbw`` of a collective over so many ranks; of every one where it is not named, none if unknown."""
+    if collective is not None and collective not in COLLECTIVES:
+        return ()
+    names = COLLECTIVES if collective is None else (collective,)
+    found = {factor for name in names if (factor := factor_of(name, world_size)) is not None}
+    return tuple(sorted(found))
 
 
 def same_count(collective: str | None) -> bool | None:
@@ -110,6 +121,6 @@ def _unrooted_reduction(shown: Printout, *, whole: bool) -> str | None:
         return "reduce_scatter_tensor"
     if shown.old or least > 1:
         return "all_reduce"
-    if most >= 1 and shown.world_size is not None and shown.world_size > 2:
-        return "send_recv"
-    return None
+    others = factor_of("all_reduce", shown.world_size if shown.world_size is not None else Unread.UNKNOWN)
+    apart = others is not None and others > most + _APART and most - least < _APART
+    return "send_recv" if apart and most >= 1 else None

@@ -64,13 +64,13 @@ class Known:
     """What the rest of the text says of a table.
 
     Attributes:
-        same_count, factor: see ``agreement``.
+        same_count, factors: see ``agreement``.
         ended: the concluding lines follow, so that the end cuts no row.
         open_line: the last line of the text where no newline ends it: its last field may be cut.
     """
 
     same_count: bool | None
-    factor: float | None
+    factors: tuple[float, ...]
     ended: bool
     open_line: int | None
 
@@ -135,7 +135,7 @@ class _Reading:
             seconds_per_unit=columns.seconds_per_unit,
             sized="size" in columns.lead,
             same_count=self.known.same_count,
-            factor=self.known.factor,
+            factors=self.known.factors,
         )
         kept = tuple(self._without(rows, common.against))
         return Table(kept, columns, common, empty_redop, self.cut_at, tuple(self.doubts))

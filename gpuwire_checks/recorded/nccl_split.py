@@ -25,23 +25,26 @@ from gpuwire_checks.recorded.nccl_run import Named, Run
 MAX_TEXT = 64 << 20
 """Characters."""
 MAX_LINES = 2_000_000
-MAX_LINES_READ = 200_000
+MAX_LINES_READ = 150_000
 """Lines that are not NCCL's own ``INFO``."""
 MAX_LINE = 4096
 """Characters. A row has under 300."""
 MAX_ROWS = 10_000
-MAX_RANKS = 100_000
+MAX_RANKS = 50_000
 MAX_RUNS = 500
 MAX_TROUBLES = 100
 MAX_PIECES = 8
 _STREAM = re.compile(r"<std(?:out|err)>")
 _INFO = re.compile(
-    r"\s{0,40}(?:[0-9]{1,6}: {1,8}|\[[0-9]{1,6},[0-9]{1,6}\]<std(?:out|err)>:)?"
-    r"[A-Za-z0-9][\w.-]{0,254}:[0-9]{1,9}:[0-9]{1,9} \[[0-9]{1,4}\] NCCL INFO "
+    r"\s{0,40}(?:[0-9]{1,6}: {1,8}|\[[0-9]{1,6},[0-9]{1,6}\]<std(?:out|err)>:|[A-Za-z][\w.-]{0,62}: )?"
+    r"[A-Za-z0-9][\w.-]{0,254}:[0-9]{1,9}:[0-9]{1,9} \[[0-9]{1,4}\] NCCL (?:INFO|TRACE) "
 )
 _FIGURES_AT_END = re.compile(r"[0-9]\.[0-9]{2}\s+[0-9]+\.[0-9]{2}\s+(?:[0-9]+|N/A)\s*$")
 _MARKED = re.compile(r"[0-9]e[+-][0-9]{2,3}\*")
-_ROWLIKE = 4
+_MARKS = re.compile(r"[\x1b`*\[]")
+_LABELLED = re.compile(r"[:>]|pid=")
+_LABEL_AT_MOST = 200
+_ROWLIKE = 3
 """Numbers in a line of a table from which on it must have been a row."""
 
 
@@ -49,7 +52,7 @@ def split_runs(text: str, *, source: str) -> tuple[list[Run], int | None]:
     """Every run in a text, in order of their first lines, and the last line where no newline ends it.
 
     Raises:
-        TopologyError: more lines, rows, devices or runs than any log has.
+        TopologyError: no run, or more lines, rows, devices or runs than any log has.
     """
     if len(text) > MAX_TEXT or text.count("\n") > MAX_LINES:
         raise TopologyError(
@@ -58,7 +61,14 @@ def split_runs(text: str, *, source: str) -> tuple[list[Run], int | None]:
         )
     splitter = _Splitter(text, source=source)
     splitter.split()
-    return [run for run in splitter.runs if run.says_something], splitter.open_line
+    runs = [run for run in splitter.runs if run.says_something]
+    if not runs:
+        long = f"; line {splitter.long_line} is too long to be read" if splitter.long_line else ""
+        raise TopologyError(
+            f"{source}:1: no output of nccl-tests: a header such as 'size count type redop root time algbw busbw "
+            f"#wrong' with rows under it, its list of devices, or the error it ended with; paste one of them{long}"
+        )
+    return runs, splitter.open_line
 
 
 class _Splitter:
@@ -73,6 +83,8 @@ class _Splitter:
         self.active: Run | None = None
         self.next_name: Named | None = None
         self.num_rows = 0
+        self.num_warnings = 0
+        self.long_line: int | None = None
 
     def split(self) -> None:
         """Gives every line to its run."""
@@ -80,12 +92,13 @@ class _Splitter:
         for number, raw in enumerate(self.lines, start=1):
             if not raw or raw.isspace():
                 continue
-            if " NCCL INFO " in raw and _INFO.match(raw) and self._info(number, raw):
+            if " NCCL " in raw and self._passed_over(number, raw):
                 continue
             lines_read += 1
             if lines_read > MAX_LINES_READ:
                 self._refuse(number, f"more than {MAX_LINES_READ} lines other than NCCL's INFO lines")
             if len(raw) > MAX_LINE:
+                self.long_line = number
                 self._run("", number).doubt(number, f"a line of {len(raw)} characters is not read")
             else:
                 self._line(number, raw)
@@ -93,8 +106,11 @@ class _Splitter:
     def _refuse(self, line: int, what: str) -> NoReturn:
         raise TopologyError(f"{self.source}:{line}: {what}: paste only the output of nccl-tests")
 
-    def _info(self, number: int, raw: str) -> bool:
-        """A line of NCCL's own log, which says no more than that the run goes on. False where it says a version."""
+    def _passed_over(self, number: int, raw: str) -> bool:
+        """True for a line of NCCL's own log that says no more than that the run goes on."""
+        if _INFO.match(raw) is None:
+            self.num_warnings += " NCCL WARN " in raw
+            return self.num_warnings > MAX_TROUBLES
         if self.active is not None and number != self.open_line:
             self.active.followed = True
             if _FIGURES_AT_END.search(raw, max(0, len(raw) - 40)):
@@ -102,10 +118,11 @@ class _Splitter:
         return "CCL version" not in raw
 
     def _line(self, number: int, raw: str) -> None:
-        text = without_marks(raw)
-        label, body = split_launcher(text)
+        text = raw.rstrip() if raw.isascii() and not _MARKS.search(raw) else without_marks(raw)
+        label, body = split_launcher(text) if _LABELLED.search(text, 0, _LABEL_AT_MOST) else ("", text)
         if label.startswith(("nThread", "rccl-tests")):
             label, body = "", text
+        body = body.lstrip()
         key = _STREAM.sub("", label)
         if "Rank" in body and is_rank_line(body):
             self._rank(key, number, body)
@@ -168,6 +185,8 @@ class _Splitter:
 
     def _row(self, key: str, number: int, body: str, *, marked: bool) -> bool:
         """Takes a row, a part of one, or what was one; False for any other line."""
+        if not (body[:40].lstrip(" \t|")[:1].isdigit() or body.count(".") >= _ROWLIKE):
+            return False
         seen = self._seen(key)
         fields, rest = row_fields(body)
         if not starts_row(fields, seen.table.columns):
@@ -205,6 +224,7 @@ class _Splitter:
 
     def _other(self, key: str, number: int, body: str) -> None:
         """Whatever else a line may say of its run."""
+        body = " ".join(body.split())
         if "Collective test" in body:
             self._named_by_program(key, number, body)
         elif "ersion" in body or "compiled with" in body:
@@ -254,7 +274,7 @@ class _Splitter:
             if run.out_of_bounds is None:
                 run.doubt(number, "the count of values out of bounds is cut, or contradicts its OK or FAILED")
             return
-        cut = number == self.open_line
+        cut = number == self.open_line and not self.lines[-1][-1].isspace()
         value, too_low = read_average(body, cut=cut)
         run.average = value if run.average is None else run.average
         run.ended = value is not None or not cut
@@ -264,12 +284,13 @@ class _Splitter:
             run.doubt(number, "the tool calls its own average too low (below NCCL_TESTS_MIN_BW)")
 
     def _trouble(self, key: str, number: int, text: str) -> None:
+        run = self.current.get(key) or self.active
+        if run is not None and len(run.troubles) >= MAX_TROUBLES:
+            return
         after = self.lines[number] if number < len(self.lines) else ""
         trouble = read_trouble(text, line=number, after=after)
         if trouble is None:
             return
-        run = self.current.get(key) or self.active
         if run is None or (run.ended and (trouble.definite or trouble.before_start)):
             run = self._run("", number, fresh=True)
-        if len(run.troubles) < MAX_TROUBLES:
-            run.troubles.append(trouble)
+        run.troubles.append(trouble)
