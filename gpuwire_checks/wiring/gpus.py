@@ -28,7 +28,15 @@ def presence(held: Held, number: GpuNumber) -> Verdict:
         return verdict(
             held, part, part, Outcome.MISSING, f"{part} is on the bus and does not answer its driver: {told}"
         )
-    return compare(held, "model", part, expected=held.expected.model, actual=gpu.model, worse="MISSING")
+    wanted = held.expected.model
+    if wanted is not None and not isinstance(gpu.model, Unread) and _plain(gpu.model) == _plain(wanted):
+        wanted = gpu.model
+    return compare(held, "model", part, expected=wanted, actual=gpu.model, worse="MISSING")
+
+
+def _plain(model: str) -> str:
+    """The model without the vendor, which drivers before 460 left out (``A100-SXM4-40GB``)."""
+    return model.removeprefix("NVIDIA ").removeprefix("AMD ")
 
 
 def absent_gpu(held: Held) -> str | None:

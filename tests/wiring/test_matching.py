@@ -91,6 +91,14 @@ def test_gpus_in_another_order_are_matched_by_their_wires() -> None:
         assert here == wiring.path_of[a, b]
 
 
+def test_crossed_bridges_are_another_order_of_the_same_wiring() -> None:
+    """A reference of bridges says nothing of the other pairs, which depend on the slots."""
+    node = wired(Wiring(gpus=4, pairs={"NV4": "0-2 1-3", "PHB": "0-1 2-3", "NODE": "rest"}))
+    matching = match_gpus(Wiring(gpus=4, pairs={"NV4": "0-1 2-3"}), node)
+    joined = [{matching.here[a].index, matching.here[b].index} for a, b in ((0, 1), (2, 3))]
+    assert sorted(map(sorted, joined)) == [[0, 2], [1, 3]]
+
+
 def test_a_gpu_that_is_gone_is_found_by_the_wires_of_the_others() -> None:
     wiring = Wiring(gpus=4, pairs={"NV4": "0-1", "NV2": "2-3", "SYS": "rest"})
     matching = match_gpus(wiring, without(wired(wiring), 0))
