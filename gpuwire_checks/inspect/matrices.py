@@ -27,7 +27,11 @@ def inspect_pair_log(log: PairLog) -> list[Finding]:
         *switched_findings(log, shapes),
         *odd_findings(log, shapes),
         *(finding for shape in shapes for finding in matrix_findings(log, shape)),
-        *(finding for matrix in log.matrices for finding in row_findings(log, matrix, judged=matrix in fitting)),
+        *(
+            finding
+            for matrix in log.matrices
+            for finding in row_findings(log, matrix, judged=_misfit(log, matrix) is None)
+        ),
         *fit_findings(log, shapes),
         *_connected(log),
         *_not_measured(log),

@@ -109,19 +109,25 @@ def odd_findings(log: PairLog, shapes: Sequence[Shape]) -> Iterable[Finding]:
     for shape in shapes:
         for part in shape.odd:
             found[part.kind, part.devices].append((part, shape.matrix))
-    for same in found.values():
-        part, matrix = min(same, key=lambda pair: (not _is_of_wires(pair[1]), pair[0].share))
-        more = f"; so in {len(same) - 1} more matri{'x' if len(same) == 2 else 'ces'}" if len(same) > 1 else ""
-        fit = pcie_fit(part.figure, model_of(log)) if is_one_way(matrix) else None
-        fits = f"; it fits {fit.words}" if fit is not None and fit.narrow else ""
-        name = "-".join(f"GPU{device}" for device in part.devices)
-        yield Finding(
-            level=Level.FAIL if any(_is_of_wires(other) for _, other in same) else Level.WARN,
-            text=f"{_odd_words(part, matrix)} ({matrix.test}){fits}{more}",
-            part=name,
-            line=matrix.line,
-            against=published(log, matrix),
-        )
+    parts = sorted(found.values(), key=lambda same: not any(_is_of_wires(matrix) for _, matrix in same))
+    yield from (_odd_finding(log, same) for same in parts[:_NAMED])
+    if len(parts) > _NAMED:
+        text = f"{len(parts) - _NAMED} more rows, columns or pairs are below the rest: no single part is at fault"
+        yield Finding(level=Level.WARN, text=text)
+
+
+def _odd_finding(log: PairLog, same: Sequence[tuple[OddPart, PairMatrix]]) -> Finding:
+    part, matrix = min(same, key=lambda pair: (not _is_of_wires(pair[1]), pair[0].share))
+    more = f"; so in {len(same) - 1} more matri{'x' if len(same) == 2 else 'ces'}" if len(same) > 1 else ""
+    fit = pcie_fit(part.figure, model_of(log)) if is_one_way(matrix) else None
+    fits = f"; it fits {fit.words}" if fit is not None and fit.narrow else ""
+    return Finding(
+        level=Level.FAIL if _is_of_wires(matrix) else Level.WARN,
+        text=f"{_odd_words(part, matrix)} ({matrix.test}){fits}{more}",
+        part="-".join(f"GPU{device}" for device in part.devices),
+        line=matrix.line,
+        against=published(log, matrix),
+    )
 
 
 def _is_of_wires(matrix: PairMatrix) -> bool:

@@ -16,6 +16,8 @@ MAX_TEXT = 4 << 20
 MAX_LINES = 50_000
 MAX_LINE = 16_384
 MAX_DEVICES = 512
+MAX_MATRICES = 200
+"""All tests of nvbandwidth print fewer than a hundred."""
 MAX_DOUBTS = 200
 _HOST_ROWS = 16
 """Rows of a test between host and devices; the tools print one."""

@@ -13,6 +13,7 @@ from itertools import pairwise
 from gpuwire_checks.errors import TopologyError
 from gpuwire_checks.pasted import Line
 from gpuwire_checks.recorded.matrices import (
+    MAX_MATRICES,
     Pasted,
     header_numbers,
     limited,
@@ -140,6 +141,11 @@ def _is_title(line: Line) -> bool:
 
 def _blocks(lines: Sequence[Line], doubts: list[Doubt]) -> Iterator[_Block]:
     titles = [at for at, line in enumerate(lines) if _is_title(line)]
+    if len(titles) > MAX_MATRICES:
+        text = f"more than {MAX_MATRICES} matrices: not read from here on"
+        doubts.append(Doubt(line=lines[titles[MAX_MATRICES]].number, text=text))
+        lines = lines[: titles[MAX_MATRICES]]
+        titles = titles[:MAX_MATRICES]
     names = _running_names(lines, titles, doubts)
     for at, following in pairwise([*titles, len(lines)]):
         within = range(at + 1, following)

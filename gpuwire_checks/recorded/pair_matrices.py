@@ -71,22 +71,27 @@ def _figure(cell: Cell) -> float | None:
 
 
 def _without_misplaced(grid: Grid, diagonal: str | None) -> tuple[dict[int, tuple[Cell, ...]], list[Doubt]]:
-    """The rows without those whose diagonal shows that they stand under another number."""
-    if diagonal is None or diagonal == "latency":
+    """The rows without those that have no column, or whose diagonal shows that they stand under another number."""
+    if diagonal is None:
         return grid.rows, []
     rows = {number: row for number, row in grid.rows.items() if number < len(row)}
-    if diagonal == "blank":
-        odd = {number for number, row in rows.items() if not isinstance(row[number], Unread) and row[number] != 0}
-    else:
-        least = min((figure for number, row in rows.items() if (figure := _figure(row[number]))), default=math.inf)
-        odd = {number for number, row in rows.items() if not _largest_within(row, number, least)}
-        odd = odd if 2 * len(odd) <= len(rows) else set()
+    odd = _misplaced(rows, diagonal)
     doubts = [
         Doubt(line=grid.lines[number], text=f"row {number} has no {diagonal} cell at column {number}: not read")
         for number in grid.rows
         if number in odd or number not in rows
     ]
     return {number: row for number, row in rows.items() if number not in odd}, doubts
+
+
+def _misplaced(rows: dict[int, tuple[Cell, ...]], diagonal: str) -> set[int]:
+    if diagonal == "blank":
+        return {number for number, row in rows.items() if not isinstance(row[number], Unread) and row[number] != 0}
+    if diagonal == "local":
+        least = min((figure for number, row in rows.items() if (figure := _figure(row[number]))), default=math.inf)
+        odd = {number for number, row in rows.items() if not _largest_within(row, number, least)}
+        return odd if 2 * len(odd) <= len(rows) else set()
+    return set()
 
 
 def _largest_within(row: tuple[Cell, ...], number: int, least: float) -> bool:

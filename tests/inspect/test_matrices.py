@@ -145,6 +145,12 @@ def test_two_odd_parts() -> None:
     assert [finding.part for finding in found if finding.level is Level.FAIL] == ["GPU6", "GPU0-GPU1"]
 
 
+def test_many_odd_parts_are_counted_not_listed() -> None:
+    found = inspect(square(40, lambda a, b: 20.0 if a - b in (1, 9) and a % 2 else 100.0, noise=0))
+    assert len(texts(found, Level.FAIL)) == 8
+    assert "28 more rows, columns or pairs are below the rest: no single part is at fault" in texts(found, Level.WARN)
+
+
 def test_one_part_in_several_matrices_is_said_once() -> None:
     names = [WRITE, WRITE.replace("write", "read"), WRITE.replace("memcpy", "bidirectional_memcpy") + "_total"]
     found = inspect(*[square(4, lambda a, b: 50.0 if 1 in (a, b) else 200.0, test=name) for name in names])

@@ -354,6 +354,13 @@ def test_a_second_run_is_not_read() -> None:
     assert (20, "a second run of nvbandwidth begins here: not read") in doubts(text)
 
 
+def test_more_matrices_than_there_are_tests() -> None:
+    log = read("memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)\n0\n0 1.00\n" * 300)
+    assert len(log.matrices) == 200
+    assert log.doubts[0].text == "more than 200 matrices: not read from here on"
+    assert log.doubts[0].line == 601
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

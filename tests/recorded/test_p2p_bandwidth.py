@@ -198,6 +198,13 @@ def test_a_row_under_another_number_shows_by_its_largest_cell() -> None:
     assert (4, "row 2 has no local cell at column 2: not read") in doubts(turned)
 
 
+def test_a_row_without_a_column_is_not_read() -> None:
+    for block in (DISABLED, LATENCY.split("\n\n")[0] + "\n"):
+        text = block + "     7   1.00   2.00   3.00\n"
+        assert read(text).matrices[0].rows == (0, 1, 2)
+        assert [said.startswith("row 7 has no ") for _, said in doubts(text)] == [True]
+
+
 @pytest.mark.parametrize("prefix", ["0: ", "[1,0]<stdout>:", "node7: ", "> ", "2031-05-06T07:08:09 "])
 def test_what_a_launcher_puts_before_each_line(prefix: str) -> None:
     log = read("".join(prefix + line + "\n" for line in WHOLE.splitlines()))
