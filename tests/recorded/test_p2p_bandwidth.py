@@ -199,7 +199,7 @@ def test_a_row_under_another_number_shows_by_its_largest_cell() -> None:
 
 
 def test_a_row_without_a_column_is_not_read() -> None:
-    for block in (DISABLED, LATENCY.split("\n\n")[0] + "\n"):
+    for block in (DISABLED, LATENCY.split("\n\n", maxsplit=1)[0] + "\n"):
         text = block + "     7   1.00   2.00   3.00\n"
         assert read(text).matrices[0].rows == (0, 1, 2)
         assert [said.startswith("row 7 has no ") for _, said in doubts(text)] == [True]
