@@ -16,7 +16,7 @@ MAX_LINES = 100_000
 MAX_LINE = 2000
 MAX_DOUBTS = 200
 _LISTED_AT_MOST = 20
-_TIME = re.compile(r"\s*\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S{0,40}\s")
+_TIME = re.compile(r"\s*\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S{0,40}(?:\s|\Z)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
