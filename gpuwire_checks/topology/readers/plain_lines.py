@@ -12,7 +12,7 @@ from gpuwire_checks.topology.model import Doubt
 
 MAX_TEXT = 4 << 20
 """Characters. ``lspci -vvv`` of a large node, the longest of these outputs, has about 1 million."""
-MAX_LINES = 100_000
+MAX_LINES = 50_000
 MAX_LINE = 2000
 MAX_DOUBTS = 200
 _LISTED_AT_MOST = 20
