@@ -59,6 +59,9 @@ class FakeWires:
             if not isinstance(counter.value, Unread)
         )
 
+    def close(self) -> None:
+        """Nothing was opened."""
+
     def pcie(self) -> Mapping[str, Pcie]:
         return {gpu.name: Pcie(generation=gpu.max_pcie_generation, width=gpu.pcie_width) for gpu in self._node.gpus}
 

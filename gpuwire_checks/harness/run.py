@@ -116,6 +116,7 @@ class Run:
             other_failures: failed tests that gave no result of ours.
         """
         self._ranks.close()
+        self._watch.close()
         for nodeid in self._planned:
             if nodeid not in self.results:
                 self.keep(nodeid, not_reached(nodeid), seconds=0.0)

@@ -28,6 +28,10 @@ class Watcher(Protocol):
         """Of each GPU by name, its PCIe link at this moment; empty where there is none."""
         ...
 
+    def close(self) -> None:
+        """Let go of what was opened for it."""
+        ...
+
 
 class Watch:
     """Keeps what was seen, case by case."""
@@ -48,6 +52,9 @@ class Watch:
             growth=tuple(self._growth),
             counted=frozenset(self._counted),
         )
+
+    def close(self) -> None:
+        self._watcher.close()
 
     @contextmanager
     def window(self, case: str) -> Iterator[None]:

@@ -52,6 +52,10 @@ class GpuWatcher(Protocol):
         """Of each visible GPU by name, its PCIe link at this moment."""
         ...
 
+    def close(self) -> None:
+        """End the library; the next question starts it again."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuLinks:

@@ -28,6 +28,12 @@ class LocalWatcher:
         return self._gpus.pcie() if self._gpus else {}
 
 
+    def close(self) -> None:
+        """End the vendor's library, which stays started while it is asked often."""
+        if self._gpus is not None:
+            self._gpus.close()
+
+
 def local_watcher(root: Path = LIVE) -> LocalWatcher:
     """Watches this machine; a recorded tree has counters of NICs only."""
     return LocalWatcher(root, local_gpus(root))

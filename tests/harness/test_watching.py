@@ -26,6 +26,9 @@ class Wires:
         value = self.values.pop(0) if len(self.values) > 1 else self.values[0]
         return (CounterValue(part="GPU0", name="pcie replay", value=value),)
 
+    def close(self) -> None:
+        """Nothing was opened."""
+
     def pcie(self) -> Mapping[str, Pcie]:
         self.looks += 1
         generation = self.generations.pop(0) if len(self.generations) > 1 else self.generations[0]

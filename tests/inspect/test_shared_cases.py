@@ -31,59 +31,59 @@ LEVELS = {
 """What the verdict's first word allows. A doubtful line makes a WARN of what is otherwise good."""
 
 
-def meta(case: Path) -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((case / "meta.yaml").read_text())
+def meta(folder: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((folder / "meta.yaml").read_text())
     return loaded
 
 
-def text(case: Path) -> str:
-    return str((case / meta(case)["input"]).read_text())
+def text(folder: Path) -> str:
+    return str((folder / meta(folder)["input"]).read_text())
 
 
-def inspected(case: Path) -> Inspection:
-    return inspect_text(text(case), source=case.name, references=REFERENCES)
+def inspected(folder: Path) -> Inspection:
+    return inspect_text(text(folder), source=folder.name, references=REFERENCES)
 
 
 def of_kind(*kinds: str) -> list[Any]:
-    found = [case for case in CASES if meta(case)["kind"] in kinds]
-    return [pytest.param(case, id=case.name) for case in found] or [pytest.param(None, id="none")]
+    found = [folder for folder in CASES if meta(folder)["kind"] in kinds]
+    return [pytest.param(folder, id=folder.name) for folder in found] or [pytest.param(None, id="none")]
 
 
-def logs(case: Path) -> tuple[CollectiveLog, ...]:
-    content = text(case)
+def logs(folder: Path) -> tuple[CollectiveLog, ...]:
+    content = text(folder)
     read = next(read for _, is_in, read in COLLECTIVE_LOGS if is_in(content))
-    return read(content, source=case.name)
+    return read(content, source=folder.name)
 
 
-def pairs(case: Path) -> PairLog:
-    content = text(case)
-    return next(read for _, is_in, read in PAIR_LOGS if is_in(content))(content, source=case.name)
+def pairs(folder: Path) -> PairLog:
+    content = text(folder)
+    return next(read for _, is_in, read in PAIR_LOGS if is_in(content))(content, source=folder.name)
 
 
-def node(case: Path) -> NodeTopology:
-    return read_node(text(case), source=case.name)
+def node(folder: Path) -> NodeTopology:
+    return read_node(text(folder), source=folder.name)
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, id=case.name) for case in CASES] or [pytest.param(None, id="none")]
+    "folder", [pytest.param(folder, id=folder.name) for folder in CASES] or [pytest.param(None, id="none")]
 )
-def test_the_level_is_what_a_careful_engineer_would_say(case: Path) -> None:
-    verdict = str(meta(case)["right_reading"].get("verdict", ""))
-    inspection = inspected(case)
+def test_the_level_is_what_a_careful_engineer_would_say(folder: Path) -> None:
+    verdict = str(meta(folder)["right_reading"].get("verdict", ""))
+    inspection = inspected(folder)
     allowed = next((levels for word, levels in LEVELS.items() if verdict.startswith(word)), set(Level))
     assert inspection.level in allowed, (verdict, [f"{f.level.value} {f.text}" for f in inspection.findings])
 
 
-@pytest.mark.parametrize("case", of_kind("nccl-tests", "rccl-tests"))
-def test_figures(case: Path) -> None:
-    right = meta(case)["right_reading"]
-    read = logs(case)
+@pytest.mark.parametrize("folder", of_kind("nccl-tests", "rccl-tests"))
+def test_figures(folder: Path) -> None:
+    right = meta(folder)["right_reading"]
+    read = logs(folder)
     if "blocks" in right:
         assert [log.rows[0].busbw for log in read] == right["busbw_GBps"]
         return
     (log,) = read
     assert len({row.line for row in log.rows}) == right["data_rows"]
-    if right.get("ranks") and "rank count is from the page" not in meta(case)["difficulty"]:
+    if right.get("ranks") and "rank count is from the page" not in meta(folder)["difficulty"]:
         assert log.world_size == right["ranks"]
     if right.get("nodes") and log.hosts:
         assert len(log.hosts) == right["nodes"]
@@ -102,10 +102,10 @@ def test_figures(case: Path) -> None:
         assert all(isinstance(row.wrong, Unread) for row in log.rows)
 
 
-@pytest.mark.parametrize("case", of_kind("topo-p2p"))
-def test_peer_access(case: Path) -> None:
-    right = meta(case)["right_reading"]
-    read = node(case)
+@pytest.mark.parametrize("folder", of_kind("topo-p2p"))
+def test_peer_access(folder: Path) -> None:
+    right = meta(folder)["right_reading"]
+    read = node(folder)
     assert len(read.gpus) == right["gpus"]
     statuses = {peer.status for peer in read.peers}
     if isinstance(right["peer_access"], str):
@@ -119,10 +119,10 @@ def up(gpu: Gpu) -> int:
     return sum(link.up is True for link in gpu.links)
 
 
-@pytest.mark.parametrize("case", of_kind("nvlink-status"))
-def test_links(case: Path) -> None:
-    right = meta(case)["right_reading"]
-    read = node(case)
+@pytest.mark.parametrize("folder", of_kind("nvlink-status"))
+def test_links(folder: Path) -> None:
+    right = meta(folder)["right_reading"]
+    read = node(folder)
     links = [link for gpu in read.gpus if not isinstance(gpu.links, Unread) for link in gpu.links]
     if "gpus" in right:
         assert len(read.gpus) == right["gpus"]
@@ -151,10 +151,10 @@ def span(words: str) -> tuple[float, float]:
     return float(low), float(high)
 
 
-@pytest.mark.parametrize("case", of_kind("p2p-bandwidth", "nvbandwidth"))
-def test_matrices(case: Path) -> None:
-    right = meta(case)["right_reading"]
-    read = pairs(case)
+@pytest.mark.parametrize("folder", of_kind("p2p-bandwidth", "nvbandwidth"))
+def test_matrices(folder: Path) -> None:
+    right = meta(folder)["right_reading"]
+    read = pairs(folder)
     named = {matrix.test.lower(): off_diagonal(matrix) for matrix in read.matrices}
     for key, words in right.items():
         if key == "offdiag_p2p_disabled_GBps":
@@ -174,10 +174,10 @@ def test_matrices(case: Path) -> None:
         assert read.waived
 
 
-@pytest.mark.parametrize("case", of_kind("nvidia-smi-xml", "nvidia-smi-q"))
-def test_queries(case: Path) -> None:
-    right = meta(case)["right_reading"]
-    read = node(case)
+@pytest.mark.parametrize("folder", of_kind("nvidia-smi-xml", "nvidia-smi-q"))
+def test_queries(folder: Path) -> None:
+    right = meta(folder)["right_reading"]
+    read = node(folder)
     assert len(read.gpus) == right["gpus"]
     counters = {(c.part, c.name): c.value for c in read.counters}
     for index, value in right.get("sw_power_cap_us", {}).items():
@@ -198,10 +198,10 @@ def test_queries(case: Path) -> None:
         assert {f"{g.state.fabric}/{g.state.fabric_status}" for g in read.gpus} == {"Completed/Success"}
 
 
-@pytest.mark.parametrize("case", of_kind("nccl-topo-xml"))
-def test_nccl_xml(case: Path) -> None:
-    right = meta(case)["right_reading"]
-    read = node(case)
+@pytest.mark.parametrize("folder", of_kind("nccl-topo-xml"))
+def test_nccl_xml(folder: Path) -> None:
+    right = meta(folder)["right_reading"]
+    read = node(folder)
     links = [link for gpu in read.gpus if not isinstance(gpu.links, Unread) for link in gpu.links]
     assert len(read.gpus) == right["gpu_elements"]
     assert len(read.numa) == right["numa_nodes"]
@@ -213,10 +213,10 @@ def test_nccl_xml(case: Path) -> None:
         assert sum(device.kind == "nic" for device in read.pci) == right["nic_class_0207"]
 
 
-@pytest.mark.parametrize("case", of_kind("ibstat"))
-def test_ports(case: Path) -> None:
-    for name, words in meta(case)["right_reading"]["hcas"].items():
-        (nic,) = (nic for nic in node(case).nics if nic.name == name)
+@pytest.mark.parametrize("folder", of_kind("ibstat"))
+def test_ports(folder: Path) -> None:
+    for name, words in meta(folder)["right_reading"]["hcas"].items():
+        (nic,) = (nic for nic in node(folder).nics if nic.name == name)
         if isinstance(words, dict):
             assert (nic.state, nic.physical, nic.kind) == (words["state"], words["physical"], words["link"].lower())
         else:
@@ -225,10 +225,10 @@ def test_ports(case: Path) -> None:
             assert nic.kind == ("roce" if layer == "Ethernet" else layer.lower())
 
 
-@pytest.mark.parametrize("case", of_kind("lspci"))
-def test_bus(case: Path) -> None:
-    right = meta(case)["right_reading"]
-    read = node(case)
+@pytest.mark.parametrize("folder", of_kind("lspci"))
+def test_bus(folder: Path) -> None:
+    right = meta(folder)["right_reading"]
+    read = node(folder)
     if "lines" in right:
         told = [device.acs for device in read.pci if not isinstance(device.acs, Unread)]
         assert (len(told), sum("SrcValid" in acs for acs in told)) == (right["lines"], right["srcvalid_on"])
@@ -241,10 +241,10 @@ def test_bus(case: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("case", of_kind("rocm-topo"))
-def test_rocm(case: Path) -> None:
-    right = meta(case)["right_reading"]
-    read = node(case)
+@pytest.mark.parametrize("folder", of_kind("rocm-topo"))
+def test_rocm(folder: Path) -> None:
+    right = meta(folder)["right_reading"]
+    read = node(folder)
     assert len(read.gpus) == right["gpus"]
     assert {pair.path for pair in read.paths} == {right["link"].split()[0]}
     assert {(pair.hops, pair.weight) for pair in read.paths} == {(right["hops"], right["weight"])}
