@@ -100,7 +100,8 @@ def _sizes(rows: Sequence[Row], against: dict[int, str], *, same_count: bool | N
         known = TYPE_BYTES.get(dtype)
         unit = known or 1
         ratios = Counter(row.size // row.count // unit for row in group if row.size % (row.count * unit) == 0)
-        best = [ratio for ratio, times in ratios.items() if times == max(ratios.values())]
+        most = max(ratios.values(), default=0)
+        best = [ratio for ratio, times in ratios.items() if times == most]
         chosen = 1 if known and (same_count or 1 in best) else best[0] if len(best) == 1 else None
         for row in group:
             if chosen is None or row.size != row.count * unit * chosen:

@@ -28,6 +28,7 @@ _LAUNCHER = re.compile(
     r"(?P<text>(?:srun: error: |slurmstepd: error: "
     r"|(?:mpirun|mpiexec|prterun|orterun)\b[^:]{0,60}(?:noticed|detected|unable)"
     r"|Primary job\s{1,4}terminated normally, but|Invalid number of GPUs: |The number of requested GPUs"
+    r"|ORTE was unable|ORTE daemon has unexpectedly|All nodes which are allocated for this job are already filled"
     r"|error while loading shared libraries|DUE TO TIME LIMIT|DUE TO PREEMPTION|execve\(\): ).{0,300})"
 )
 _NO_PROGRAM = re.compile(r"_perf\b.{0,40}(?:command not found|No such file or directory)")
@@ -53,12 +54,12 @@ _RULES: tuple[tuple[Kind, int, re.Pattern[str]], ...] = (
     ("library", 5, _WARN),
 )
 _HINTS = re.compile(
-    r"failure|timeout|Xid|is lost|off the bus|not enough slots|error: |mpirun|mpiexec|prterun|orterun|Primary job|WARN"
+    r"failure|timeout|Xid|is lost|off the bus|not enough slots|error: |mpirun|mpiexec|prterun|orterun|Primary job|ORTE|already filled|WARN"
     r"|number of |DUE TO|execve|not found|No such file|Segmentation|signal|shared libraries"
 )
 _TEXT_AT_MOST = 300
 _DEFINITE = 3
-MAX_SEARCHED = 1000
+MAX_SEARCHED = 600
 """Characters of a line that are searched."""
 
 

@@ -8,20 +8,22 @@ Its schema is that of src/util.cu in NVIDIA/nccl-tests (``JSON_FILE_VERSION`` 1 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from gpuwire_checks.errors import TopologyError
 from gpuwire_checks.recorded.json_document import Document, documents
 from gpuwire_checks.recorded.model import CollectiveLog, Failure, FigureRow
-from gpuwire_checks.recorded.nccl_agree import Half, Row, agreement
-from gpuwire_checks.recorded.nccl_head import is_amd, library_version
+from gpuwire_checks.recorded.nccl_agree import Row, agreement
+from gpuwire_checks.recorded.nccl_errors import wrong_elements
+from gpuwire_checks.recorded.nccl_head import library_version
 from gpuwire_checks.recorded.nccl_json_devices import is_count, read_devices
 from gpuwire_checks.recorded.nccl_json_results import is_figure, read_results
 from gpuwire_checks.recorded.nccl_log import bounded, figure_row, infer
 from gpuwire_checks.recorded.nccl_names import factors_of, named_collective, same_count
 from gpuwire_checks.recorded.nccl_numbers import NOT_CHECKED
+from gpuwire_checks.recorded.nccl_ranks import is_amd
 from gpuwire_checks.topology.model import Doubt, Unread
 
 MAX_TEXT = 64 << 20
@@ -78,7 +80,10 @@ def _log(document: Document, text: str, *, source: str) -> CollectiveLog:
     guess = infer(rows, common, line=first_line, world_size=devices.world_size)
     collective, inferred = (named, ()) if named else guess
     average, total, told = _summary(value, first_line)
-    ended = "average_bus_bandwidth" in value or "average_bus_bandwidith" in value
+    stated = "average_bus_bandwidth" in value or "average_bus_bandwidith" in value
+    ended = stated and (not document.cut or not isinstance(average, Unread))
+    figures = list(_figures(rows, at, total if isinstance(total, int) else None))
+    wrong = [doubt for _, doubt in figures if doubt is not None]
     failure, last_error = _errors(value.get("errors"), ended=ended, line=first_line)
     return CollectiveLog(
         source=source,
@@ -89,7 +94,7 @@ def _log(document: Document, text: str, *, source: str) -> CollectiveLog:
         world_size=devices.world_size,
         highest_rank=devices.highest_rank,
         hosts=devices.hosts,
-        rows=tuple(_figure(row, half, at[row.line]) for row in rows for half in row.halves),
+        rows=tuple(figure for figure, _ in figures),
         validated=_validated(rows, config),
         printed_average=average,
         printed_out_of_bounds=total,
@@ -97,14 +102,18 @@ def _log(document: Document, text: str, *, source: str) -> CollectiveLog:
         cut_at=results.cut_at,
         failure=failure,
         versions=_versions(value),
-        doubts=bounded([*devices.doubts, *results.doubts, *left_out, *told, *last_error]),
+        doubts=bounded([*devices.doubts, *results.doubts, *left_out, *wrong, *told, *last_error]),
         inferred=(*devices.inferred, *inferred),
     )
 
 
-def _figure(row: Row, half: Half, line: int) -> FigureRow:
-    wrong = Unread.UNKNOWN if half.errors == NOT_CHECKED else int(half.errors)
-    return replace(figure_row(row, half, wrong, seconds_per_unit=_MICROSECOND), line=line)
+def _figures(rows: Sequence[Row], lines: Sequence[int], total: int | None) -> Iterator[tuple[FigureRow, Doubt | None]]:
+    for row in rows:
+        for half in row.halves:
+            wrong, told = wrong_elements(row, half, counts=True, world_size=None, printed_total=total)
+            figure = figure_row(row, half, wrong, seconds_per_unit=_MICROSECOND)
+            line = lines[row.line]
+            yield replace(figure, line=line), Doubt(line=line, text=told) if told else None
 
 
 def _named(args: object) -> str | None:

@@ -69,6 +69,8 @@ def _lines(text: str, document: Document, wanted: int, first_line: int) -> list[
         line += text.count("\n", position, match.start())
         position = match.start()
         found.append(line)
+    if document.cut and len(found) == wanted - 1:
+        found.append(text.count("\n", 0, document.end) + 1)
     return found[:wanted] if len(found) >= wanted else [first_line] * wanted
 
 

@@ -9,7 +9,6 @@ from gpuwire_checks.recorded.model import CollectiveLog, FigureRow
 from gpuwire_checks.recorded.nccl_agree import Agreement, Half, Row
 from gpuwire_checks.recorded.nccl_errors import wrong_elements
 from gpuwire_checks.recorded.nccl_failures import main_failure
-from gpuwire_checks.recorded.nccl_head import RankList, is_amd, rank_list
 from gpuwire_checks.recorded.nccl_names import (
     Printout,
     collective_of_source,
@@ -18,6 +17,7 @@ from gpuwire_checks.recorded.nccl_names import (
     same_count,
 )
 from gpuwire_checks.recorded.nccl_numbers import NOT_CHECKED
+from gpuwire_checks.recorded.nccl_ranks import RankList, is_amd, rank_list
 from gpuwire_checks.recorded.nccl_rows import Known, Table, read_table
 from gpuwire_checks.recorded.nccl_run import MAX_DOUBTS, Run
 from gpuwire_checks.topology.model import Doubt, Unread

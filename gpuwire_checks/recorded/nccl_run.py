@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gpuwire_checks.recorded.nccl_failures import Trouble
-from gpuwire_checks.recorded.nccl_head import Options, RankLine
+from gpuwire_checks.recorded.nccl_head import Options
+from gpuwire_checks.recorded.nccl_ranks import RankLine
 from gpuwire_checks.recorded.nccl_rows import RowText, TableText
 from gpuwire_checks.topology.model import Doubt
 

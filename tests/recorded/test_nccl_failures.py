@@ -126,6 +126,13 @@ def test_mpirun_without_slots_started_nothing_and_names_the_program() -> None:
             UNKNOWN,
         ),
         (
+            "All nodes which are allocated for this job are already filled.",
+            "launcher",
+            "All nodes which are allocated for this job are already filled.",
+            UNKNOWN,
+            UNKNOWN,
+        ),
+        (
             "bash: line 1: ./all_reduce_perf: No such file or directory",
             "launcher",
             "bash: line 1: ./all_reduce_perf: No such file or directory",
