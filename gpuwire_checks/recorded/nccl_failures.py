@@ -54,12 +54,12 @@ _RULES: tuple[tuple[Kind, int, re.Pattern[str]], ...] = (
     ("library", 5, _WARN),
 )
 _HINTS = re.compile(
-    r"failure|timeout|Xid|is lost|off the bus|not enough slots|error: |mpirun|mpiexec|prterun|orterun|Primary job|ORTE|already filled|WARN"
-    r"|number of |DUE TO|execve|not found|No such file|Segmentation|signal|shared libraries"
+    r"failure|timeout|Xid|is lost|off the bus|not enough slots|error: |mpirun|mpiexec|prterun|orterun|Primary job"
+    r"|ORTE|already filled|WARN|number of |DUE TO|execve|not found|No such file|Segmentation|signal|shared libraries"
 )
 _TEXT_AT_MOST = 300
 _DEFINITE = 3
-MAX_SEARCHED = 600
+MAX_SEARCHED = 400
 """Characters of a line that are searched."""
 
 

@@ -33,8 +33,7 @@ _INFO = re.compile(
 _FIGURES_AT_END = re.compile(r"[0-9]\.[0-9]{2}\s+[0-9]+\.[0-9]{2}\s+(?:[0-9]+|N/A)\s*$")
 _MARKED = re.compile(r"[0-9]e[+-][0-9]{2,3}\*")
 _MARKS = re.compile(r"[\x1b`*\[]")
-_LABELLED = re.compile(r"[:>]|pid=")
-_LABEL_AT_MOST = 200
+_LABELLED = re.compile(r"\s*(?:[>\[(]|[0-9]{4}-|[A-Za-z0-9][\w.-]{0,62}:)")
 _ROWLIKE = 3
 """Numbers in a line of a table from which on it must have been a row."""
 
@@ -104,7 +103,7 @@ class _Splitter:
 
     def _line(self, number: int, raw: str) -> None:
         text = raw.rstrip() if raw.isascii() and not _MARKS.search(raw) else without_marks(raw)
-        label, body = split_launcher(text) if _LABELLED.search(text, 0, _LABEL_AT_MOST) else ("", text)
+        label, body = split_launcher(text) if _LABELLED.match(text) else ("", text)
         if label.startswith(("nThread", "rccl-tests")):
             label, body = "", text
         body = body.lstrip()
