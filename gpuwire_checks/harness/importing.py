@@ -17,7 +17,7 @@ from gpuwire_checks.inspect.inspection import COLLECTIVE_LOGS, PAIR_LOGS
 from gpuwire_checks.recorded.model import CollectiveLog
 from gpuwire_checks.textfile import read_text
 
-MAX_BYTES = 64 << 20
+MAX_BYTES = 12 << 20
 
 
 def import_bounds(files: Sequence[Path], *, to: str, settings: Settings, echo: Callable[[str], object]) -> None:

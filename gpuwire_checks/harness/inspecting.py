@@ -15,8 +15,8 @@ from gpuwire_checks.textfile import read_text
 
 _REFUSED = 4
 """pytest's status for wrong usage, which a file that cannot be read is."""
-MAX_BYTES = 64 << 20
-"""A log of a day's debugging; longer ones are cut to what is asked about."""
+MAX_BYTES = 12 << 20
+"""What is read, or refused, in about a second; a longer log is to be cut to what is asked about."""
 
 
 def inspect_files(

@@ -30,7 +30,7 @@ NCCL = """\
      1048576        262144     float     sum      -1    50.00   20.97   36.70      0    49.00   21.40   37.45    {wrong}
      8388608       2097152     float     sum      -1    80.00  104.86  183.50      0    81.00  103.56  181.24      0
     67108864      16777216     float     sum      -1   400.00  167.77  293.60      0   401.00  167.35  292.87      0
-# Out of bounds values : 0 OK
+# Out of bounds values : {total}
 # Avg bus bandwidth    : 170.893
 #
 # Collective test concluded: all_reduce_perf
@@ -61,7 +61,7 @@ CA 'mlx5_2'
 
 
 def nccl_log(*, wrong: int = 0) -> str:
-    return NCCL.format(ranks=RANKS, wrong=wrong)
+    return NCCL.format(ranks=RANKS, wrong=wrong, total=f"{wrong} FAILED" if wrong else "0 OK")
 
 
 def gpuwire(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
