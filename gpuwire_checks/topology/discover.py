@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import platform
 import socket
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
 from gpuwire_checks.topology.devices import GpuReading, GpuSource
-from gpuwire_checks.topology.model import Doubt, NodeTopology, Software, Unread
+from gpuwire_checks.topology.model import Doubt, Gpu, NodeTopology, PairPath, PciDevice, Software, Unread
+from gpuwire_checks.topology.nic_counters import nic_counters
 from gpuwire_checks.topology.nvml import local_gpus
-from gpuwire_checks.topology.sysfs import LIVE, Host, nvidia_gpus_on_bus, read_host
-from gpuwire_checks.topology.tree import read_text
+from gpuwire_checks.topology.pci import read_pci
+from gpuwire_checks.topology.routes import pci_paths
+from gpuwire_checks.topology.sysfs import LIVE, Host, read_host
+from gpuwire_checks.topology.tree import is_there, read_text, real
 
 _NCCL = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
 """The distributions that a CUDA build of torch brings its NCCL in."""
+_VENDORS = {"10de": ("NVIDIA", "nvidia", "nvidia-smi"), "1002": ("AMD", "amdgpu", "rocm-smi")}
+"""By PCI vendor id: its name, its kernel driver, and the tool that asks it."""
 
 
 def discover(*, root: Path = LIVE, gpus: GpuSource | None = None) -> NodeTopology:
@@ -29,6 +36,8 @@ def discover(*, root: Path = LIVE, gpus: GpuSource | None = None) -> NodeTopolog
     host = read_host(root)
     source = gpus or local_gpus(root)
     reading = source.read() if source else GpuReading()
+    pci = read_pci(root)
+    gpus_found = tuple(_with_pcie(gpu, pci) for gpu in reading.gpus)
     live = root == LIVE
     return NodeTopology(
         source="live" if live else str(root),
@@ -38,16 +47,48 @@ def discover(*, root: Path = LIVE, gpus: GpuSource | None = None) -> NodeTopolog
         numa=host.numa,
         virtualised=host.virtualised,
         nics=host.nics,
-        gpus=reading.gpus,
-        paths=reading.paths,
-        software=_software(host, reading, live=live),
-        doubts=(*reading.doubts, *_driverless(root, reading)),
+        gpus=gpus_found,
+        paths=_paths(reading, pci, host),
+        software=_software(host, reading, root, live=live),
+        doubts=(*reading.doubts, *_driverless(root, reading, pci)),
+        peers=reading.peers,
+        pci=pci,
+        counters=(*reading.counters, *nic_counters(root)),
     )
 
 
-def _software(host: Host, reading: GpuReading, *, live: bool) -> Software:
+def _with_pcie(gpu: Gpu, pci: Sequence[PciDevice]) -> Gpu:
+    """The GPU with what the bus tells where its driver could not."""
+    device = next((device for device in pci if device.address == gpu.pci_address), None)
+    if device is None or isinstance(gpu.pci_address, Unread):
+        return gpu
+    pcie = device.pcie
+    return replace(
+        gpu,
+        pcie_generation=_first(gpu.pcie_generation, pcie.generation),
+        pcie_width=_first(gpu.pcie_width, pcie.width),
+        max_pcie_generation=_first(gpu.max_pcie_generation, pcie.max_generation),
+        max_pcie_width=_first(gpu.max_pcie_width, pcie.max_width),
+        numa_node=_first(gpu.numa_node, device.numa_node),
+    )
+
+
+def _first(told: int | Unread, seen: int | Unread) -> int | Unread:
+    return seen if isinstance(told, Unread) and not isinstance(seen, Unread) else told
+
+
+def _paths(reading: GpuReading, pci: Sequence[PciDevice], host: Host) -> tuple[PairPath, ...]:
+    """Those the driver told and those the bus shows, in the order of devices."""
+    names = [*(gpu.name for gpu in reading.gpus), *(nic.name for nic in host.nics)]
+    order = {name: place for place, name in enumerate(names)}
+    found = (*reading.paths, *pci_paths(pci, reading.gpus, host.nics, known=reading.paths))
+    return tuple(sorted(found, key=lambda pair: (order[pair.a], order[pair.b])))
+
+
+def _software(host: Host, reading: GpuReading, root: Path, *, live: bool) -> Software:
     """Versions; those of packages are this interpreter's, and so unknown for a recorded tree."""
     unknown = Unread.UNKNOWN
+    rocm = read_text(root / "opt/rocm/.info/version") or unknown
     return Software(
         kernel=host.kernel,
         python=platform.python_version() if live else unknown,
@@ -55,6 +96,7 @@ def _software(host: Host, reading: GpuReading, *, live: bool) -> Software:
         driver=reading.driver,
         cuda=reading.cuda,
         nccl=next(filter(None, map(_installed, _NCCL)), None) if live else unknown,
+        rocm=None if live and rocm is unknown else rocm,
     )
 
 
@@ -66,12 +108,28 @@ def _installed(distribution: str) -> str | None:
         return None
 
 
-def _driverless(root: Path, reading: GpuReading) -> tuple[Doubt, ...]:
-    """GPUs that sit on the bus while no driver answers for them."""
+def _driverless(root: Path, reading: GpuReading, pci: Sequence[PciDevice]) -> Iterator[Doubt]:
+    """GPUs that sit on the bus while no driver answers for them, by vendor."""
     if reading.gpus or reading.driver is not None:
-        return ()
-    found = nvidia_gpus_on_bus(root)
-    if not found:
-        return ()
-    text = f"{len(found)} NVIDIA GPUs on the PCI bus ({', '.join(found)}) and no driver: load it; compare nvidia-smi"
-    return (Doubt(line=None, text=text),)
+        return
+    for vendor, (name, driver, tool) in _VENDORS.items():
+        found = [str(device.address) for device in pci if device.kind == "gpu" and device.name.startswith(vendor)]
+        holders = {address: _kernel_driver(root, address) for address in found}
+        for holder in dict.fromkeys(holders.values()):
+            held = [address for address in found if holders[address] == holder]
+            gpus = f"{len(held)} {name} {'GPUs' if len(held) > 1 else 'GPU'} on the PCI bus ({', '.join(held)})"
+            yield Doubt(line=None, text=f"{gpus} {_why(holder, driver, tool)}")
+
+
+def _why(holder: str | None, driver: str, tool: str) -> str:
+    if holder is None:
+        return f"and no driver: load {driver}; compare {tool}"
+    if holder == driver:
+        return f"and {driver} drives them, but its library cannot be asked here: compare {tool}"
+    return f"and {holder} holds them in place of {driver}, for a virtual machine perhaps; compare lspci -k"
+
+
+def _kernel_driver(root: Path, address: str) -> str | None:
+    """The name of the kernel driver that a function is bound to, None when it is bound to none."""
+    link = root / "sys/bus/pci/devices" / address / "driver"
+    return real(link).name if is_there(link) else None

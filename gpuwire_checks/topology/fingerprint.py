@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from gpuwire_checks.topology.graph import graph_hash
-from gpuwire_checks.topology.model import Cpu, Gpu, Nic, NodeTopology, Unread
+from gpuwire_checks.topology.model import Cpu, Gpu, Link, Nic, NodeTopology, Unread
 from gpuwire_checks.topology.sku import sku
 from gpuwire_checks.topology.wires import NEAR_TO_FAR, gpu_pairs, nic_paths
 
@@ -66,8 +66,10 @@ def _gpu_facts(topology: NodeTopology) -> dict[str, str | int]:
         "gpu_model": _counted(_word(gpu.model) for gpu in gpus),
         "gpus": len(gpus),
         **of_pairs,
+        **({"links": _counted(map(_links, gpus))} if any(map(_has_links, gpus)) else {}),
         **({"nic_paths": _classes(nic_classes)} if nic_classes else {}),
         "pcie": _counted(map(_pcie, gpus)),
+        **_nic_pcie(topology),
         "numa_nodes": _numa_nodes(topology),
         "sockets": _of_cpu(topology, lambda cpu: cpu.sockets),
         "cores": _of_cpu(topology, lambda cpu: cpu.cores),
@@ -86,6 +88,7 @@ def _cpu_facts(topology: NodeTopology) -> dict[str, str | int]:
         "numa_nodes": _numa_nodes(topology),
         "usable_cpus": _of_cpu(topology, lambda cpu: len(cpu.usable)),
         "nics": _nics(topology),
+        **_nic_pcie(topology),
         "memory_GiB": memory.value if isinstance(memory, Unread) else round(memory / (1 << 30)),
         "virtualised": _virtualised(topology),
     }
@@ -126,10 +129,43 @@ def _classes(classes: Counter[str]) -> str:
     return ", ".join(f"{classes[path]} {path}" for path in sorted(classes, key=nearness) if classes[path])
 
 
+def _has_links(gpu: Gpu) -> bool:
+    return not isinstance(gpu.links, Unread) and bool(gpu.links)
+
+
+def _links(gpu: Gpu) -> str:
+    """``18 NVLink4 at 25 GB/s``, or each kind of link of a GPU with its number, those that are down last."""
+    if isinstance(gpu.links, Unread):
+        return gpu.links.value
+    counts = Counter(map(_link, gpu.links))
+    order = sorted(counts, key=lambda words: (words.endswith("down"), -counts[words], words))
+    return " + ".join(f"{counts[words]} {words}" for words in order) or "none"
+
+
+def _link(link: Link) -> str:
+    kind, speed = {"nvlink": "NVLink", "xgmi": "xGMI"}[link.kind], link.speed_bytes
+    if link.up is not True:
+        return f"{kind} {'down' if link.up is False else link.up.value}"
+    version = "" if isinstance(link.version, Unread) else str(link.version)
+    return f"{kind}{version} at {f'speed {speed.value}' if isinstance(speed, Unread) else f'{speed / 1e9:.3g} GB/s'}"
+
+
 def _pcie(gpu: Gpu) -> str:
     """``gen 5 x16``: the most that GPU and slot allow together."""
-    generation, width = gpu.max_pcie_generation, gpu.max_pcie_width
+    return _slot(gpu.max_pcie_generation, gpu.max_pcie_width)
+
+
+def _slot(generation: int | Unread, width: int | Unread) -> str:
     return f"gen {_word(generation)} {f'width {width.value}' if isinstance(width, Unread) else f'x{width}'}"
+
+
+def _nic_pcie(topology: NodeTopology) -> dict[str, str | int]:
+    """``8 x gen 5 x16, 1 x gen 4 x8``: the width that physical NICs have; no fact where none is known."""
+    links = [nic.pcie for nic in topology.nics if nic.kind != "virtual"]
+    widths = [pcie.max_width if isinstance(pcie.width, Unread) else pcie.width for pcie in links]
+    if all(isinstance(width, Unread) for width in widths):
+        return {}
+    return {"nic_pcie": _counted(_slot(pcie.max_generation, width) for pcie, width in zip(links, widths, strict=True))}
 
 
 def _numa_nodes(topology: NodeTopology) -> str | int:

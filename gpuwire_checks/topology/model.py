@@ -21,11 +21,12 @@ class Unread(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumaNode:
-    """A NUMA node: its number, the logical CPUs in it, and its memory in bytes."""
+    """A NUMA node: its number, the logical CPUs in it, its memory in bytes, and the socket it is part of."""
 
     number: int
     cpus: tuple[int, ...]
     memory_bytes: int | Unread
+    socket: int | Unread = Unread.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gpuwire_checks.topology.model import CounterValue
-from gpuwire_checks.topology.tree import folders, read_number
+from gpuwire_checks.topology.model import CounterValue, Unread
+from gpuwire_checks.topology.tree import folders, is_there, pci_function, read_number
 
 _OF_PORTS = {
     "symbol_error": "symbol errors",
@@ -21,21 +21,31 @@ _OF_INTERFACES = {"rx_errors": "receive errors", "tx_dropped": "transmit discard
 
 
 def nic_counters(root: Path) -> tuple[CounterValue, ...]:
-    """Every error counter of RDMA ports, and of interfaces with a device behind them, under the NIC's name."""
-    return (*_ports(root), *_interfaces(root))
+    """Error counters of RDMA ports, and of other interfaces with a device behind them, under the NIC's name.
+
+    The network side of an RDMA port is the same NIC, and is not counted again.
+    """
+    devices = folders(root / "sys/class/infiniband")
+    functions = {pci_function(device / "device") for device in devices}
+    interfaces = (folder for folder in folders(root / "sys/class/net") if is_there(folder / "device"))
+    alone = (folder for folder in interfaces if pci_function(folder / "device") not in functions - {None})
+    return (*_ports(devices), *_interfaces(alone))
 
 
-def _ports(root: Path) -> Iterator[CounterValue]:
-    for device in folders(root / "sys/class/infiniband"):
+def _ports(devices: Iterable[Path]) -> Iterator[CounterValue]:
+    for device in devices:
         for port in folders(device / "ports"):
             name = device.name if port.name == "1" else f"{device.name}:{port.name}"
-            for file, counter in _OF_PORTS.items():
-                yield CounterValue(part=name, name=counter, value=read_number(port / "counters" / file))
+            yield from _values(name, port / "counters", _OF_PORTS)
 
 
-def _interfaces(root: Path) -> Iterator[CounterValue]:
-    for interface in folders(root / "sys/class/net"):
-        if (interface / "device").exists():
-            for file, counter in _OF_INTERFACES.items():
-                value = read_number(interface / "statistics" / file)
-                yield CounterValue(part=interface.name, name=counter, value=value)
+def _interfaces(interfaces: Iterable[Path]) -> Iterator[CounterValue]:
+    for interface in interfaces:
+        yield from _values(interface.name, interface / "statistics", _OF_INTERFACES)
+
+
+def _values(part: str, folder: Path, counters: dict[str, str]) -> Iterator[CounterValue]:
+    """Counters of one port; a device without that folder (EFA) keeps no such counters."""
+    kept = is_there(folder)
+    for file, name in counters.items():
+        yield CounterValue(part=part, name=name, value=read_number(folder / file) if kept else Unread.NOT_SUPPORTED)

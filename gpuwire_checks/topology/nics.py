@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from gpuwire_checks.topology.model import Nic, Unread
-from gpuwire_checks.topology.tree import folders, numa_node, pci_function, read_number, read_text
+from gpuwire_checks.topology.model import Nic, Pcie, Unread
+from gpuwire_checks.topology.pci import read_pcie
+from gpuwire_checks.topology.tree import folders, is_there, numa_node, pci_function, read_number, read_text
 
 _KINDS: dict[str, Literal["infiniband", "roce"]] = {"InfiniBand": "infiniband", "Ethernet": "roce"}
 _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec.*")
@@ -15,6 +16,10 @@ _IPOIB = 32
 """ARPHRD_INFINIBAND, include/uapi/linux/if_arp.h."""
 _MAX_MBIT = (1 << 31) - 1
 """Above it ``speed`` is SPEED_UNKNOWN printed unsigned, as some drivers do."""
+_STATES = {"DOWN": "Down", "INIT": "Initializing", "ARMED": "Armed", "ACTIVE": "Active", "ACTIVE_DEFER": "ActiveDefer"}
+"""What sysfs prints of a port (drivers/infiniband/core/sysfs.c), and ibstat of the same."""
+_NETWORK_CLASS = "0x02"
+_NUMBERED = re.compile(r"\d+: (\S.*)")
 
 
 def read_nics(root: Path) -> tuple[Nic, ...]:
@@ -39,11 +44,14 @@ def _interface(folder: Path) -> Nic:
         numa_node=numa_node(function),
         pci_address=function.name if function else Unread.NOT_SUPPORTED,
         device=Unread.NOT_SUPPORTED,
+        state=Unread.NOT_SUPPORTED,
+        physical=Unread.NOT_SUPPORTED,
+        pcie=_pcie(function),
     )
 
 
 def _interface_kind(folder: Path) -> Literal["ethernet", "infiniband", "virtual"]:
-    if not (folder / "device").exists():
+    if not is_there(folder / "device"):
         return "virtual"
     return "infiniband" if read_number(folder / "type") == _IPOIB else "ethernet"
 
@@ -66,8 +74,9 @@ def _operstate(path: Path) -> bool | Unread:
 
 def _rdma_port(device: Path, port: Path) -> Nic:
     """One port under its device's name; a second port of the same device is ``mlx4_0:2``, as in ibstat."""
-    function, real = pci_function(device / "device"), (device / "device").exists()
-    layer, up = read_text(port / "link_layer"), _rdma_up(port)
+    function, real = pci_function(device / "device"), is_there(device / "device")
+    layer, state, physical = read_text(port / "link_layer"), _word(port / "state"), _word(port / "phys_state")
+    up = _rdma_up(state, physical)
     return Nic(
         name=device.name if port.name == "1" else f"{device.name}:{port.name}",
         kind=_KINDS.get(layer, "unknown") if real else "virtual",
@@ -77,16 +86,35 @@ def _rdma_port(device: Path, port: Path) -> Nic:
         numa_node=numa_node(function),
         pci_address=function.name if function else Unread.NOT_SUPPORTED,
         device=device.name,
+        state=state if isinstance(state, Unread) else _STATES.get(state, state),
+        physical=physical,
+        firmware=read_text(device / "fw_ver") or Unread.UNKNOWN,
+        pcie=_pcie(function),
     )
 
 
-def _rdma_up(port: Path) -> bool | Unread:
-    """True for ``4: ACTIVE`` over ``5: LinkUp``; a port that trains but has no subnet manager is not up."""
-    state, physical = read_text(port / "state"), read_text(port / "phys_state")
+def _pcie(function: Path | None) -> Pcie:
+    """The PCIe link of the NIC itself; not that of a USB controller, behind which some BMCs have an interface."""
+    if function is None or not read_text(function / "class").startswith(_NETWORK_CLASS):
+        return Pcie()
+    return read_pcie(function)
+
+
+def _word(path: Path) -> str | Unread:
+    """``ACTIVE`` from ``4: ACTIVE``; the kernel's ``<unknown>`` is that."""
+    text = read_text(path)
+    if isinstance(text, Unread):
+        return text
+    match = _NUMBERED.fullmatch(text)
+    return match[1] if match and match[1] != "<unknown>" else Unread.UNKNOWN
+
+
+def _rdma_up(state: str | Unread, physical: str | Unread) -> bool | Unread:
+    """True for ACTIVE over LinkUp; a port that trains but has no subnet manager is not up."""
     if isinstance(state, Unread):
         return state
-    linked = isinstance(physical, Unread) or physical.endswith("LinkUp")
-    return state.endswith(" ACTIVE") and linked
+    linked = isinstance(physical, Unread) or physical == "LinkUp"
+    return state == "ACTIVE" and linked
 
 
 def _rdma_rate(path: Path) -> int | Unread:

@@ -15,9 +15,6 @@ from gpuwire_checks.topology.tree import folders, numa_node, read_list, read_num
 LIVE = Path("/")
 _MEMORY = re.compile(r"MemTotal:\s+(\d+) kB")
 _CACHE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_NVIDIA = "0x10de"
-_GPU_CLASSES = ("0x0300", "0x0302")
-"""VGA and 3D controllers, pci.ids."""
 _MODEL_KEYS = ("model name", "cpu", "Model Name")
 """x86 and most arm64, POWER, LoongArch."""
 
@@ -54,7 +51,11 @@ def read_host(root: Path = LIVE) -> Host:
     return Host(
         cpu=blocks if isinstance(blocks, Unread) else _cpu(root, blocks),
         memory_bytes=_memory_bytes(root / "proc/meminfo"),
-        numa=tuple(_numa(folder) for folder in folders(root / "sys/devices/system/node", "node[0-9]*")),
+        numa=tuple(
+            _numa(root, folder)
+            for folder in folders(root / "sys/devices/system/node", "node[0-9]*")
+            if folder.name.removeprefix("node").isdecimal()
+        ),
         nics=read_nics(root),
         virtualised=_virtualised(root, {} if isinstance(blocks, Unread) else blocks[0]),
         kernel=read_text(root / "proc/sys/kernel/osrelease"),
@@ -64,13 +65,6 @@ def read_host(root: Path = LIVE) -> Host:
 def pci_numa_node(root: Path, address: str | Unread) -> int | Unread:
     """The NUMA node of the PCI function at an address such as ``0000:1b:00.0``."""
     return address if isinstance(address, Unread) else numa_node(root / "sys/bus/pci/devices" / address)
-
-
-def nvidia_gpus_on_bus(root: Path) -> tuple[str, ...]:
-    """PCI addresses of NVIDIA GPUs, whether or not a driver holds them."""
-    devices = folders(root / "sys/bus/pci/devices")
-    nvidia = (device for device in devices if read_text(device / "vendor") == _NVIDIA)
-    return tuple(device.name for device in nvidia if read_text(device / "class").startswith(_GPU_CLASSES))
 
 
 def _cpuinfo(root: Path) -> list[dict[str, str]] | Unread:
@@ -146,12 +140,16 @@ def _memory_bytes(path: Path) -> int | Unread:
     return int(match[1]) * 1024 if match else Unread.UNKNOWN
 
 
-def _numa(folder: Path) -> NumaNode:
+def _numa(root: Path, folder: Path) -> NumaNode:
     cpus = read_list(folder / "cpulist")
+    known = () if isinstance(cpus, Unread) else cpus
+    package = root / f"sys/devices/system/cpu/cpu{known[0]}/topology/physical_package_id" if known else None
+    socket = read_number(package) if package else Unread.NOT_SUPPORTED
     return NumaNode(
         number=int(folder.name.removeprefix("node")),
-        cpus=() if isinstance(cpus, Unread) else cpus,
+        cpus=known,
         memory_bytes=_memory_bytes(folder / "meminfo"),
+        socket=socket if isinstance(socket, Unread) or socket >= 0 else Unread.UNKNOWN,
     )
 
 

@@ -69,7 +69,7 @@ def test_gpus_on_the_bus_without_a_driver_are_said(tmp_path: Path) -> None:
     root = write_tree(tmp_path, {**two_sockets(), **on_bus("0000:1b:00.0"), **on_bus("0000:1c:00.0")})
     node = discover(root=root, gpus=NvmlSource(FakeNvml(init=NVMLError_DriverNotLoaded("Driver Not Loaded"))))
     assert [doubt.text for doubt in node.doubts] == [
-        "2 NVIDIA GPUs on the PCI bus (0000:1b:00.0, 0000:1c:00.0) and no driver: load it; compare nvidia-smi"
+        "2 NVIDIA GPUs on the PCI bus (0000:1b:00.0, 0000:1c:00.0) and no driver: load nvidia; compare nvidia-smi"
     ]
 
 

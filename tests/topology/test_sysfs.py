@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from trees import cpuinfo, interface, rdma, two_sockets, write_tree
+from trees import cpuinfo, interface, pci, rdma, two_sockets, write_tree
 
 from gpuwire_checks.topology.expand import expand_ranges, format_mask, format_ranges
-from gpuwire_checks.topology.model import Cpu, Nic, Unread
-from gpuwire_checks.topology.sysfs import nvidia_gpus_on_bus, pci_numa_node, read_host
-from gpuwire_checks.topology.tree import read_list, read_text
+from gpuwire_checks.topology.model import Cpu, Nic, Pcie, Unread
+from gpuwire_checks.topology.sysfs import pci_numa_node, read_host
+from gpuwire_checks.topology.tree import folders, pci_function, read_list, read_text
 
 
 def cpu_of(root: Path) -> Cpu:
@@ -41,6 +41,7 @@ def test_a_full_tree_is_read_whole(tmp_path: Path) -> None:
         (0, (0, 1, 4, 5), 32 << 30),
         (1, (2, 3, 6, 7), 32 << 30),
     ]
+    assert [node.socket for node in host.numa] == [0, 1]
     assert (host.kernel, host.virtualised, host.nics) == ("6.1.0-test", None, ())
 
 
@@ -80,6 +81,19 @@ def test_a_numa_node_of_memory_alone_has_no_cpus(tmp_path: Path) -> None:
     host = read_host(write_tree(tmp_path, {**two_sockets(), **extra}))
     assert [node.number for node in host.numa] == [0, 1, 2, 10]
     assert (host.numa[2].cpus, host.numa[2].memory_bytes) == ((), Unread.UNKNOWN)
+    assert host.numa[2].socket is Unread.NOT_SUPPORTED
+
+
+def test_four_numa_nodes_of_two_sockets_and_a_folder_that_is_none(tmp_path: Path) -> None:
+    files = {f"sys/devices/system/node/node{node}/cpulist": str(node) for node in range(4)}
+    files |= {f"sys/devices/system/cpu/cpu{n}/topology/physical_package_id": str(n // 2 or -1) for n in range(4)}
+    nodes = read_host(write_tree(tmp_path, {**files, "sys/devices/system/node/node1x/cpulist": "0"})).numa
+    assert [(node.number, node.socket) for node in nodes] == [
+        (0, Unread.UNKNOWN),
+        (1, Unread.UNKNOWN),
+        (2, 1),
+        (3, 1),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -140,6 +154,8 @@ def test_an_ethernet_interface(tmp_path: Path) -> None:
         numa_node=1,
         pci_address="0000:00:05.0",
         device=Unread.NOT_SUPPORTED,
+        state=Unread.NOT_SUPPORTED,
+        physical=Unread.NOT_SUPPORTED,
     )
 
 
@@ -182,6 +198,43 @@ def test_a_port_that_is_down_has_no_rate(tmp_path: Path) -> None:
     down = rdma("mlx5_0", pci="0000:00:07.0", rate="10 Gb/sec (4X SDR)", state="1: DOWN", physical="2: Polling")
     nic = nics_of(tmp_path, down)["mlx5_0"]
     assert (nic.up, nic.rate_bits) == (False, Unread.UNKNOWN)
+    assert (nic.state, nic.physical) == ("Down", "Polling")
+
+
+@pytest.mark.parametrize(
+    ("state", "physical", "words", "up"),
+    [
+        ("4: ACTIVE", "5: LinkUp", ("Active", "LinkUp"), True),
+        ("1: DOWN", "3: Disabled", ("Down", "Disabled"), False),
+        ("2: INIT", "5: LinkUp", ("Initializing", "LinkUp"), False),
+        ("3: ARMED", "5: LinkUp", ("Armed", "LinkUp"), False),
+        ("4: ACTIVE", "6: LinkErrorRecovery", ("Active", "LinkErrorRecovery"), False),
+        ("4: ACTIVE", "0: <unknown>", ("Active", Unread.UNKNOWN), True),
+        ("7: NEW", "5: LinkUp", ("NEW", "LinkUp"), False),
+        ("", "5: LinkUp", (Unread.UNKNOWN, "LinkUp"), Unread.UNKNOWN),
+    ],
+)
+def test_states_are_those_that_ibstat_prints(
+    tmp_path: Path, state: str, physical: str, words: tuple[object, object], up: bool | Unread
+) -> None:
+    nic = nics_of(tmp_path, rdma("mlx5_0", pci="0000:00:07.0", state=state, physical=physical))["mlx5_0"]
+    assert ((nic.state, nic.physical), nic.up) == (words, up)
+
+
+def test_firmware_and_slot_of_an_adapter(tmp_path: Path) -> None:
+    slot = pci("pci0000:00/0000:00:07.0", kind="nic", width="8")
+    nics = nics_of(
+        tmp_path, slot, rdma("mlx5_0", pci="0000:00:07.0", fw_ver="28.41.1000"), rdma("mlx5_1", pci="0000:00:08.0")
+    )
+    assert (nics["mlx5_0"].firmware, nics["mlx5_1"].firmware) == ("28.41.1000", Unread.UNKNOWN)
+    assert nics["mlx5_0"].pcie == Pcie(generation=5, width=8, max_generation=5, max_width=8)
+    assert nics["mlx5_1"].pcie == Pcie()
+
+
+def test_an_interface_of_a_usb_controller_has_no_slot_of_its_own(tmp_path: Path) -> None:
+    controller = pci("pci0000:00/0000:00:14.0", kind="serial")
+    nics = nics_of(tmp_path, interface("usb0", pci="0000:00:14.0", speed="100"), controller)
+    assert nics["usb0"].pcie == Pcie()
 
 
 def test_a_port_that_waits_for_a_subnet_manager_is_not_up(tmp_path: Path) -> None:
@@ -199,18 +252,6 @@ def test_an_rdma_link_layer_of_neither_kind_is_unknown(tmp_path: Path) -> None:
     )
 
 
-def test_nvidia_gpus_are_found_on_the_bus_without_a_driver(tmp_path: Path) -> None:
-    bus = "sys/bus/pci/devices"
-    devices = {
-        "0000:1b:00.0": ("0x10de", "0x030200"),
-        "0000:1c:00.0": ("0x10de", "0x068000"),
-        "0000:03:00.0": ("0x8086", "0x030000"),
-    }
-    files = {f"{bus}/{at}/vendor": vendor for at, (vendor, _) in devices.items()}
-    files |= {f"{bus}/{at}/class": kind for at, (_, kind) in devices.items()}
-    assert nvidia_gpus_on_bus(write_tree(tmp_path, files)) == ("0000:1b:00.0",)
-
-
 def test_numa_node_by_pci_address(tmp_path: Path) -> None:
     root = write_tree(tmp_path, {"sys/bus/pci/devices/0000:1b:00.0/numa_node": "1"})
     assert pci_numa_node(root, "0000:1b:00.0") == 1
@@ -219,13 +260,38 @@ def test_numa_node_by_pci_address(tmp_path: Path) -> None:
 
 
 def test_no_permission_stays_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Path, **options: object) -> str:
-        raise PermissionError(13, "Permission denied", str(self))
+    def refuse(path: Path | str, *_flags: int) -> int:
+        raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     assert read_text(tmp_path / "any") is Unread.NO_PERMISSION
     host = read_host(tmp_path)
     assert (host.cpu, host.memory_bytes) == (Unread.NO_PERMISSION, Unread.NO_PERMISSION)
+
+
+def test_a_file_that_opens_and_cannot_be_read_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_tree(tmp_path, {"speed": "1000"}) / "speed"
+    for error, reason in [(PermissionError(1, "no"), Unread.NO_PERMISSION), (OSError(22, "no"), Unread.UNKNOWN)]:
+        with monkeypatch.context() as patch:
+
+            def refuse(_file: int, _size: int, error: OSError = error) -> bytes:
+                raise error
+
+            patch.setattr(os, "read", refuse)
+            found = read_text(file)
+        assert found is reason
+
+
+def test_a_long_file_is_read_whole(tmp_path: Path) -> None:
+    text = "\n".join(f"line {number}" for number in range(2000))
+    assert read_text(write_tree(tmp_path, {"long": text}) / "long") == text
+
+
+def test_links_that_lead_in_a_circle_lead_nowhere(tmp_path: Path) -> None:
+    root = write_tree(tmp_path, {"a": "-> b", "b": "-> a", "dead/device": "-> ../nothing"})
+    assert pci_function(root / "a" / "device") is None
+    assert [folder.name for folder in folders(root)] == ["dead"]
+    assert folders(root / "a") == ()
 
 
 @pytest.mark.parametrize(

@@ -59,11 +59,84 @@ def two_sockets(*, flags: str = "") -> dict[str, str]:
     return files
 
 
+KINDS = {
+    "gpu": ("0x030200", "0x10de", "0x2330"),
+    "amd gpu": ("0x120000", "0x1002", "0x74a1"),
+    "nic": ("0x020700", "0x15b3", "0x1021"),
+    "nvswitch": ("0x068000", "0x10de", "0x22a3"),
+    "bridge": ("0x060400", "0x1000", "0xc030"),
+    "amd bridge": ("0x060400", "0x1002", "0x14a0"),
+    "serial": ("0x070002", "0x8086", "0x1234"),
+}
+"""Class, vendor and device of each kind of PCI function."""
+
+
+def pci(
+    *places: str, kind: str = "gpu", numa: str = "0", speed: str = "32.0 GT/s PCIe", width: str = "16", **files: str
+) -> dict[str, str]:
+    """PCI functions by their place (``pci0000:16/0000:16:01.0/0000:17:00.0``), and the bridges above them.
+
+    Args:
+        speed, width: now and at most.
+        files: others of the functions' folders, or with another text than these.
+    """
+    tree: dict[str, str] = {}
+    for place in places:
+        root, *addresses = place.split("/")
+        for at, address in enumerate(addresses, 1):
+            end = at == len(addresses)
+            words = ("class", "vendor", "device")
+            own = dict(zip(words, KINDS[kind if end else "bridge"], strict=True))
+            own |= {f"{which}_link_speed": speed for which in ("current", "max")} if end else PORT_SPEED
+            own |= {f"{which}_link_width": width if end else "16" for which in ("current", "max")}
+            own |= {"numa_node": numa, **(files if end else {})}
+            folder = "/".join(["sys/devices", root, *addresses[:at]])
+            tree |= {name: text for file, text in own.items() if (name := f"{folder}/{file}") not in tree or end}
+            tree[f"sys/bus/pci/devices/{address}"] = f"-> ../../../{folder.removeprefix('sys/')}"
+    return tree
+
+
+PORT_SPEED = {"current_link_speed": "32.0 GT/s PCIe", "max_link_speed": "32.0 GT/s PCIe"}
+
+
+def large_node(gpus: int = 16, nics: int = 40) -> dict[str, str]:
+    """Two sockets, each with four switches; GPUs and NICs spread over these, in the order of their numbers.
+
+    The GPUs have the addresses of ``fake_nvml.cards``. Every NIC is InfiniBand, but each fifth, which is Ethernet and
+    right under its root complex.
+    """
+    tree = two_sockets()
+    for number in range(gpus):
+        tree |= pci(
+            f"{switch(number * 8 // gpus, port=number % 2)}/0000:{0x1B + number:02x}:00.0", numa=str(number * 2 // gpus)
+        )
+    for number in range(nics):
+        at, numa, address = number * 8 // nics, str(number * 2 // nics), f"0000:{0x40 + number:02x}:00.0"
+        above = f"pci0000:c{at}" if number % 5 == 4 else switch(at, port=2 + number % 5)
+        if number % 5 == 4:
+            tree |= interface(f"eth{number}", pci=address, speed="200000", numa=numa, above=above)
+            tree |= {f"sys/devices/{above}/{address}/net/eth{number}/statistics/{file}": "0" for file in INTERFACE}
+        else:
+            tree |= rdma(f"mlx5_{number}", pci=address, numa=numa, above=above)
+            tree |= {f"sys/class/infiniband/mlx5_{number}/ports/1/counters/{file}": "0" for file in PORT}
+        tree |= pci(f"{above}/{address}", kind="nic", numa=numa)
+    return tree
+
+
+PORT = ("symbol_error", "link_downed", "link_error_recovery", "port_rcv_errors", "port_xmit_discards")
+INTERFACE = ("rx_errors", "tx_dropped")
+
+
+def switch(number: int, *, port: int = 1) -> str:
+    """A port of a PCIe switch: root complex, root port, the switch's upstream port, its downstream port."""
+    return f"pci0000:a{number}/0000:a{number}:01.0/0000:b{number}:00.0/0000:b{number}:1{port}.0"
+
+
 def interface(
-    name: str, *, pci: str | None, speed: str | None, operstate: str = "up", numa: str = "0"
+    name: str, *, pci: str | None, speed: str | None, operstate: str = "up", numa: str = "0", above: str = "pci0000:00"
 ) -> dict[str, str]:
     """A network interface; without a PCI function it has no device behind it."""
-    folder = f"sys/devices/pci0000:00/{pci}/net/{name}" if pci else f"sys/devices/virtual/net/{name}"
+    folder = f"sys/devices/{above}/{pci}/net/{name}" if pci else f"sys/devices/virtual/net/{name}"
     files = {
         f"{folder}/operstate": operstate,
         f"{folder}/type": "1",
@@ -72,7 +145,7 @@ def interface(
     if speed is not None:
         files[f"{folder}/speed"] = speed
     if pci:
-        files[f"sys/devices/pci0000:00/{pci}/numa_node"] = numa
+        files[f"sys/devices/{above}/{pci}/numa_node"] = numa
         files[f"{folder}/device"] = f"-> ../../../{pci}"
     return files
 
@@ -87,14 +160,17 @@ def rdma(
     physical: str = "5: LinkUp",
     numa: str = "1",
     port: int = 1,
+    above: str = "pci0000:00",
+    **files: str,
 ) -> dict[str, str]:
-    """One port of an RDMA device."""
+    """One port of an RDMA device; ``files`` are others of the device's folder."""
     folder = f"sys/class/infiniband/{name}"
     return {
         f"{folder}/ports/{port}/state": state,
         f"{folder}/ports/{port}/phys_state": physical,
         f"{folder}/ports/{port}/rate": rate,
         f"{folder}/ports/{port}/link_layer": layer,
-        f"{folder}/device": f"-> ../../../devices/pci0000:00/{pci}",
-        f"sys/devices/pci0000:00/{pci}/numa_node": numa,
+        f"{folder}/device": f"-> ../../../devices/{above}/{pci}",
+        f"sys/devices/{above}/{pci}/numa_node": numa,
+        **{f"{folder}/{file}": text for file, text in files.items()},
     }
