@@ -196,7 +196,7 @@ def test_wrong_figures_are_not_imported(site: Path) -> None:
     before = baseline_of(site).read_text()
     done = gpuwire(site, "baseline", "import", "wrong.log", "--to", str(baseline_of(site)), "--baselines", "site")
     assert done.returncode == 4
-    assert "wrong.log:17: 12 values are wrong: such a node is no baseline" in done.stderr
+    assert "wrong.log:16: 12 values are wrong: such a node is no baseline" in done.stderr
     assert baseline_of(site).read_text() == before
 
 
