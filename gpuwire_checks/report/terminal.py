@@ -81,7 +81,8 @@ def headline(verdicts: Sequence[Verdict], *, host: str, baseline: str | None, re
             "record one with: gpuwire baseline record"
         )
     if counts[Outcome.NOT_RUN]:
-        return f"gpuwire: {host} is not judged whole: {counts[Outcome.NOT_RUN]} of {total} NOT RUN; the reasons are below"
+        count = counts[Outcome.NOT_RUN]
+        return f"gpuwire: {host} is not judged whole: {count} of {total} NOT RUN; the reasons are below"
     return f"gpuwire: {host} {_good_words(counts, baseline)}"
 
 

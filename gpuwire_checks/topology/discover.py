@@ -9,6 +9,7 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
+from gpuwire_checks.topology.amd import local_amd_gpus
 from gpuwire_checks.topology.devices import GpuReading, GpuSource
 from gpuwire_checks.topology.model import Doubt, Gpu, NodeTopology, PairPath, PciDevice, Software, Unread
 from gpuwire_checks.topology.nic_counters import nic_counters
@@ -34,7 +35,7 @@ def discover(*, root: Path = LIVE, gpus: GpuSource | None = None) -> NodeTopolog
         gpus: None for this host's own driver; a recorded tree has none.
     """
     host = read_host(root)
-    source = gpus or local_gpus(root)
+    source = gpus or local_gpus(root) or local_amd_gpus(root)
     reading = source.read() if source else GpuReading()
     pci = read_pci(root)
     gpus_found = tuple(_with_pcie(gpu, pci) for gpu in reading.gpus)
@@ -125,8 +126,8 @@ def _why(holder: str | None, driver: str, tool: str) -> str:
     if holder is None:
         return f"and no driver: load {driver}; compare {tool}"
     if holder == driver:
-        return f"and {driver} drives them, but its library cannot be asked here: compare {tool}"
-    return f"and {holder} holds them in place of {driver}, for a virtual machine perhaps; compare lspci -k"
+        return f"held by {driver}, whose library cannot be asked here; compare {tool}"
+    return f"held by {holder} in place of {driver}, for a virtual machine perhaps; compare lspci -k"
 
 
 def _kernel_driver(root: Path, address: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from gpuwire_checks.topology.amd import local_amd_gpus
 from gpuwire_checks.topology.devices import GpuWatcher
 from gpuwire_checks.topology.model import CounterValue, Pcie
 from gpuwire_checks.topology.nic_counters import nic_counters
@@ -36,4 +37,4 @@ class LocalWatcher:
 
 def local_watcher(root: Path = LIVE) -> LocalWatcher:
     """Watches this machine; a recorded tree has counters of NICs only."""
-    return LocalWatcher(root, local_gpus(root))
+    return LocalWatcher(root, local_gpus(root) or local_amd_gpus(root))
