@@ -11,6 +11,7 @@ from gpuwire_checks.textfile import read_text
 from gpuwire_checks.topology.discover import discover
 from gpuwire_checks.topology.merging import merge
 from gpuwire_checks.topology.model import NodeTopology
+from gpuwire_checks.topology.readers.amd_smi import looks_like_amd_smi, read_amd_smi
 from gpuwire_checks.topology.readers.ibstat import looks_like_ibstat, read_ibstat
 from gpuwire_checks.topology.readers.lspci import looks_like_lspci, read_lspci
 from gpuwire_checks.topology.readers.nccl_xml import looks_like_nccl_xml, read_nccl_xml
@@ -40,6 +41,7 @@ FORMATS = (
     Format(name="gpuwire snapshot", is_in=looks_like_snapshot, read=read_snapshot),
     Format(name="nvidia-smi -q -x", is_in=looks_like_smi_xml, read=read_smi_xml),
     Format(name="NCCL topology XML", is_in=looks_like_nccl_xml, read=read_nccl_xml),
+    Format(name="amd-smi --json", is_in=looks_like_amd_smi, read=read_amd_smi),
     Format(name="rocm-smi --showtopo", is_in=looks_like_rocm_topo, read=read_rocm_topo),
     Format(name="nvidia-smi topo -m", is_in=looks_like_topo_matrix, read=read_topo_matrix),
     Format(name="nvidia-smi topo -p2p", is_in=looks_like_p2p_matrix, read=read_p2p_matrix),
