@@ -34,10 +34,10 @@ def discover(*, root: Path = LIVE, gpus: GpuSource | None = None) -> NodeTopolog
         root: the folder that /proc and /sys lie in.
         gpus: None for this host's own driver; a recorded tree has none.
     """
-    host = read_host(root)
+    pci = read_pci(root)
+    host = read_host(root, pci)
     source = gpus or local_gpus(root) or local_amd_gpus(root)
     reading = source.read() if source else GpuReading()
-    pci = read_pci(root)
     gpus_found = tuple(_with_pcie(gpu, pci) for gpu in reading.gpus)
     live = root == LIVE
     return NodeTopology(

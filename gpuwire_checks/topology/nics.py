@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from gpuwire_checks.topology.model import Nic, Pcie, Unread
-from gpuwire_checks.topology.pci import read_pcie
+from gpuwire_checks.topology.model import Nic, PciDevice, Unread
 from gpuwire_checks.topology.tree import folders, is_there, numa_node, pci_function, read_number, read_text
 
 _KINDS: dict[str, Literal["infiniband", "roce"]] = {"InfiniBand": "infiniband", "Ethernet": "roce"}
@@ -18,20 +19,25 @@ _MAX_MBIT = (1 << 31) - 1
 """Above it ``speed`` is SPEED_UNKNOWN printed unsigned, as some drivers do."""
 _STATES = {"DOWN": "Down", "INIT": "Initializing", "ARMED": "Armed", "ACTIVE": "Active", "ACTIVE_DEFER": "ActiveDefer"}
 """What sysfs prints of a port (drivers/infiniband/core/sysfs.c), and ibstat of the same."""
-_NETWORK_CLASS = "0x02"
 _NUMBERED = re.compile(r"\d+: (\S.*)")
 
 
-def read_nics(root: Path) -> tuple[Nic, ...]:
+def read_nics(root: Path, pci: Sequence[PciDevice] = ()) -> tuple[Nic, ...]:
     """Every RDMA port, then every interface that is not the network side of one of them.
 
     A RoCE card shows up in both folders; it is one NIC, under its RDMA name, as in ``nvidia-smi topo -m``.
+
+    Args:
+        pci: the bus, for the PCIe link of each.
     """
+    # By the NIC itself: some BMCs have an interface behind a USB controller, whose link is not theirs.
+    links = {device.address: device.pcie for device in pci if device.kind == "nic"}
     devices = folders(root / "sys/class/infiniband")
     ports = tuple(_rdma_port(device, port) for device in devices for port in folders(device / "ports"))
     seen = {port.pci_address for port in ports if not isinstance(port.pci_address, Unread)}
     interfaces = (_interface(folder) for folder in folders(root / "sys/class/net"))
-    return (*ports, *(nic for nic in interfaces if nic.pci_address not in seen))
+    found = (*ports, *(nic for nic in interfaces if nic.pci_address not in seen))
+    return tuple(replace(nic, pcie=links[nic.pci_address]) if nic.pci_address in links else nic for nic in found)
 
 
 def _interface(folder: Path) -> Nic:
@@ -46,7 +52,6 @@ def _interface(folder: Path) -> Nic:
         device=Unread.NOT_SUPPORTED,
         state=Unread.NOT_SUPPORTED,
         physical=Unread.NOT_SUPPORTED,
-        pcie=_pcie(function),
     )
 
 
@@ -89,15 +94,7 @@ def _rdma_port(device: Path, port: Path) -> Nic:
         state=state if isinstance(state, Unread) else _STATES.get(state, state),
         physical=physical,
         firmware=read_text(device / "fw_ver") or Unread.UNKNOWN,
-        pcie=_pcie(function),
     )
-
-
-def _pcie(function: Path | None) -> Pcie:
-    """The PCIe link of the NIC itself; not that of a USB controller, behind which some BMCs have an interface."""
-    if function is None or not read_text(function / "class").startswith(_NETWORK_CLASS):
-        return Pcie()
-    return read_pcie(function)
 
 
 def _word(path: Path) -> str | Unread:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -36,8 +36,6 @@ _ACS_BITS = ("SrcValid", "TransBlk", "ReqRedir", "CmpltRedir", "UpstreamFwd", "E
 _CAPABILITIES_AT_MOST = 480
 """Capabilities of 8 bytes that fit 4096 bytes: a chain longer than that is a loop."""
 
-_Link: TypeAlias = tuple[int | Unread, int | Unread]
-
 
 def read_pci(root: Path) -> tuple[PciDevice, ...]:
     """GPUs, NICs and NVSwitches on the bus and every bridge above one of them, by address; no driver is asked.
@@ -45,33 +43,24 @@ def read_pci(root: Path) -> tuple[PciDevice, ...]:
     Which bridges are above a device is told by where its link leads
     (``/sys/devices/pci0000:16/0000:16:01.0/0000:17:00.0``); a tree recorded without links does not tell.
     """
-    devices: dict[str, PciDevice] = {}
-    for place in map(real, folders(root / "sys/bus/pci/devices")):
-        if is_pci_address(place.name) and (kind := _kind(place)) is not None:
-            devices[place.name] = _device(place, kind)
+    found: dict[str, PciDevice] = {}
+    for place in map(str, map(real, folders(root / "sys/bus/pci/devices"))):
+        code = _hex(f"{place}/class") if is_pci_address(_name(place)) else Unread.UNKNOWN
+        if (kind := _kind(place, code)) is not None:
+            found[_name(place)] = _function(place, kind, code)
             for bridge in _bridges(place):
-                if bridge.name not in devices:
-                    devices[bridge.name] = _device(bridge, "switch")
-    return tuple(devices[address] for address in sorted(devices, key=_numbers))
+                if _name(bridge) not in found:
+                    found[_name(bridge)] = _function(bridge, "switch", _hex(f"{bridge}/class"))
+    return tuple(_with_slot(found[address], found) for address in sorted(found, key=_numbers))
 
 
-def read_pcie(function: Path) -> Pcie:
-    """The PCIe link of a GPU or NIC, by the folder where its links lead.
-
-    sysfs tells what the device could do at most, and the port above it what that port could; the least counts. A
-    hypervisor's port may claim less than what runs over it, and is not believed then.
-    """
-    now, most = _link(function, "current"), _link(function, "max")
-    if is_pci_address(function.parent.name):
-        port = _link(function.parent, "max")
-        if not any(_is_less(*pair) for pair in zip(port, now, strict=True)):
-            most = _least(most[0], port[0]), _least(most[1], port[1])
-    return Pcie(generation=now[0], width=now[1], max_generation=most[0], max_width=most[1])
+def is_on_amd_board(bridge: PciDevice) -> bool:
+    """True for a bridge of a switch that an AMD board has of its own; AMD's root ports have another vendor id, 1022."""
+    return not isinstance(bridge.name, Unread) and bridge.name.startswith(f"{_AMD}:")
 
 
-def _kind(place: Path) -> _Kind | None:
+def _kind(place: str, code: int | Unread) -> _Kind | None:
     """What a function is; None for what is none of ours."""
-    code = _hex(f"{place}/class")
     if isinstance(code, Unread):
         return None
     if code >> 16 == _NETWORK:
@@ -84,45 +73,62 @@ def _kind(place: Path) -> _Kind | None:
     return "gpu" if code >> 8 in _GPU_CLASSES.get(vendor, ()) else None
 
 
-def _device(place: Path, kind: _Kind) -> PciDevice:
+def _function(place: str, kind: _Kind, code: int | Unread) -> PciDevice:
+    """A function with the link that it prints of itself."""
     bridges = _bridges(place)
-    above = (bridges[-1] if bridges else place).parent.name
+    above = _name(_parent(bridges[-1] if bridges else place))
     root = above if _ROOT.fullmatch(above) else Unread.UNKNOWN
     return PciDevice(
-        address=place.name,
-        parent=bridges[0].name if bridges else root if isinstance(root, Unread) else None,
+        address=_name(place),
+        parent=_name(bridges[0]) if bridges else root if isinstance(root, Unread) else None,
         root=root,
         kind=kind,
-        class_code=_hex(f"{place}/class"),
+        class_code=code,
         name=_ids(place),
-        pcie=_port(place) if kind == "switch" else read_pcie(_outermost(place, bridges)),
+        pcie=_link(place),
         numa_node=numa_node(place),
         acs=_acs(f"{place}/config") if kind == "switch" else Unread.UNKNOWN,
     )
 
 
-def _outermost(place: Path, bridges: Sequence[Path]) -> Path:
-    """The function whose link leads to the slot: the outer bridge where an AMD board has a switch of its own."""
-    inner = takewhile(lambda bridge: read_text(f"{bridge}/vendor") == f"0x{_AMD}", bridges)
-    return [place, *inner][-1]
+def _with_slot(device: PciDevice, by_address: Mapping[str, PciDevice]) -> PciDevice:
+    """A device with the link to its slot, which is above the outer bridge where a board has a switch of its own.
+
+    sysfs tells what the device could do at most, and the port above it what that port could; the least counts. A
+    hypervisor's port may claim less than what runs over it, and is not believed then.
+    """
+    if device.kind == "switch":
+        return device
+    link, port = device.pcie, by_address.get(device.parent or "")
+    while port is not None and device.kind == "gpu" and is_on_amd_board(port):
+        link, port = port.pcie, by_address.get(port.parent or "")
+    if port is None or _is_less(port.pcie.max_generation, link.generation) or _is_less(port.pcie.max_width, link.width):
+        return replace(device, pcie=link)
+    generation = _least(link.max_generation, port.pcie.max_generation)
+    return replace(
+        device,
+        pcie=replace(link, max_generation=generation, max_width=_least(link.max_width, port.pcie.max_width)),
+    )
 
 
-def _port(place: Path) -> Pcie:
-    """The link of a bridge, above an upstream port and below the others."""
-    now, most = _link(place, "current"), _link(place, "max")
-    return Pcie(generation=now[0], width=now[1], max_generation=most[0], max_width=most[1])
-
-
-def _bridges(place: Path) -> list[Path]:
+def _bridges(place: str) -> list[str]:
     """The folders of the bridges above a function, the nearest first; a volume controller (Intel VMD) is none."""
-    found, above = [], place.parent
-    while is_pci_address(above.name):
+    found, above = [], _parent(place)
+    while is_pci_address(_name(above)):
         found.append(above)
-        above = above.parent
+        above = _parent(above)
     return found
 
 
-def _ids(place: Path) -> str | Unread:
+def _name(place: str) -> str:
+    return place.rpartition("/")[2]
+
+
+def _parent(place: str) -> str:
+    return place.rpartition("/")[0]
+
+
+def _ids(place: str) -> str | Unread:
     """``10de:2330``: what lspci -n prints, and pci.ids has a name for; ``10de:????`` where a recorded tree has half."""
     vendor, device = read_text(f"{place}/vendor"), read_text(f"{place}/device")
     if isinstance(vendor, Unread):
@@ -130,14 +136,24 @@ def _ids(place: Path) -> str | Unread:
     return f"{vendor.removeprefix('0x')}:{'????' if isinstance(device, Unread) else device.removeprefix('0x')}"
 
 
-def _link(place: Path, which: Literal["current", "max"]) -> _Link:
-    """Generation and width that a function prints."""
-    speed, width = read_text(f"{place}/{which}_link_speed"), read_number(f"{place}/{which}_link_width")
-    return _generation(speed), width if isinstance(width, Unread) or width in _WIDTHS else Unread.UNKNOWN
+def _link(place: str) -> Pcie:
+    """What a function prints: of the link above it, or below it where it is a port that leads down."""
+    return Pcie(
+        generation=_generation(f"{place}/current_link_speed"),
+        width=_width(f"{place}/current_link_width"),
+        max_generation=_generation(f"{place}/max_link_speed"),
+        max_width=_width(f"{place}/max_link_width"),
+    )
 
 
-def _generation(speed: str | Unread) -> int | Unread:
+def _width(path: str) -> int | Unread:
+    width = read_number(path)
+    return width if isinstance(width, Unread) or width in _WIDTHS else Unread.UNKNOWN
+
+
+def _generation(path: str) -> int | Unread:
     """5 from ``32.0 GT/s PCIe``; ``Unknown`` is that."""
+    speed = read_text(path)
     if isinstance(speed, Unread):
         return speed
     match = _SPEED.fullmatch(speed)

@@ -8,12 +8,12 @@ from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 from gpuwire_checks.topology.model import Gpu, Link, Nic, NodeTopology, PairPath, PciDevice, Pcie, Unread
+from gpuwire_checks.topology.pci import is_on_amd_board
 from gpuwire_checks.topology.wires import gpu_pairs, is_switched, links_per_gpu
 
 if TYPE_CHECKING:
     from networkx import Graph
 
-_AMD = "1002:"
 _SWITCH = "NVSwitch"
 _ENDS = ("gpu", "nic")
 _COSTS = {"nvlink": 1, "xgmi": 1, "pcie": 100, "host": 10_000}
@@ -74,13 +74,13 @@ def pci_paths(
     by_address = {device.address: device for device in pci if not isinstance(device.address, Unread)}
     places = {gpu.name: _place(by_address, gpu.pci_address) for gpu in gpus}
     places |= {nic.name: _place(by_address, nic.pci_address) for nic in nics}
-    told = {frozenset((pair.a, pair.b)) for pair in known}
+    told = {names for pair in known for names in ((pair.a, pair.b), (pair.b, pair.a))}
     of_gpus = ((a.name, b.name) for a, b in combinations(gpus, 2) if _apart(a, b) and _apart(b, a))
     to_nics = ((gpu.name, nic.name) for gpu, nic in product(gpus, nics))
     return tuple(
         PairPath(a=a, b=b, path=path)
         for a, b in (*of_gpus, *to_nics)
-        if frozenset((a, b)) not in told and (path := path_class(places[a], places[b])) is not None
+        if (a, b) not in told and (path := path_class(places[a], places[b])) is not None
     )
 
 
@@ -99,14 +99,9 @@ def _place(by_address: Mapping[str, PciDevice], address: str | Unread) -> Place:
     if device is None:
         return Place()
     bridges, whole = bridges_above(by_address, device)
-    # An AMD board may have a switch of its own (AMD's root ports have another vendor id, 1022); it is no step between
-    # the board and its neighbours.
-    outer = tuple(at for at in bridges if at not in by_address or not _is_inside(by_address[at]))
+    # The switch of a board itself is no step between the board and its neighbours.
+    outer = tuple(at for at in bridges if at not in by_address or not is_on_amd_board(by_address[at]))
     return Place(bridges=outer, root=device.root if whole else Unread.UNKNOWN, numa_node=device.numa_node)
-
-
-def _is_inside(bridge: PciDevice) -> bool:
-    return not isinstance(bridge.name, Unread) and bridge.name.startswith(_AMD)
 
 
 def _apart(a: Gpu, b: Gpu) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuwire_checks.topology.model import Cpu, Nic, NumaNode, Unread
+from gpuwire_checks.topology.model import Cpu, Nic, NumaNode, PciDevice, Unread
 from gpuwire_checks.topology.nics import read_nics
 from gpuwire_checks.topology.tree import folders, numa_node, read_list, read_number, read_text
 
@@ -45,8 +45,12 @@ class Host:
     kernel: str | Unread
 
 
-def read_host(root: Path = LIVE) -> Host:
-    """The host whose /proc and /sys lie under ``root``: this one, or a tree recorded elsewhere."""
+def read_host(root: Path = LIVE, pci: Sequence[PciDevice] = ()) -> Host:
+    """The host whose /proc and /sys lie under ``root``: this one, or a tree recorded elsewhere.
+
+    Args:
+        pci: its bus, for the PCIe links of NICs.
+    """
     blocks = _cpuinfo(root)
     return Host(
         cpu=blocks if isinstance(blocks, Unread) else _cpu(root, blocks),
@@ -56,7 +60,7 @@ def read_host(root: Path = LIVE) -> Host:
             for folder in folders(root / "sys/devices/system/node", "node[0-9]*")
             if folder.name.removeprefix("node").isdecimal()
         ),
-        nics=read_nics(root),
+        nics=read_nics(root, pci),
         virtualised=_virtualised(root, {} if isinstance(blocks, Unread) else blocks[0]),
         kernel=read_text(root / "proc/sys/kernel/osrelease"),
     )

@@ -95,7 +95,7 @@ def pci_function(device: Path) -> Path | None:
     return next((folder for folder in (place, *place.parents) if is_pci_address(folder.name)), None)
 
 
-def numa_node(function: Path | None) -> int | Unread:
+def numa_node(function: Path | str | None) -> int | Unread:
     """The NUMA node of a PCI function. The kernel's -1, which firmware causes by saying nothing, is *unknown*."""
     if function is None:
         return Unread.NOT_SUPPORTED

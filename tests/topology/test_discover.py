@@ -7,16 +7,17 @@ import platform
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
 import pytest
-from fake_nvml import SWITCH, FakeNvml, NVMLError_DriverNotLoaded, cards
-from trees import interface, two_sockets, write_tree
+from fake_nvml import SWITCH, FakeNvml, NVMLError, NVMLError_DriverNotLoaded, cards
+from trees import interface, large_node, pci, rdma, switch, two_sockets, write_tree
 
 from gpuwire_checks.topology.devices import GpuReading
 from gpuwire_checks.topology.discover import discover
-from gpuwire_checks.topology.model import Doubt, Unread
+from gpuwire_checks.topology.model import CounterValue, Doubt, PeerAccess, Unread
 from gpuwire_checks.topology.nvml import NvmlSource
 
 
@@ -63,6 +64,77 @@ def test_gpus_and_host_come_together(tmp_path: Path) -> None:
     assert (node.gpus[0].numa_node, node.gpus[1].numa_node) == (1, Unread.UNKNOWN)
     assert (node.software.driver, node.software.cuda) == ("570.86.15", "12.8")
     assert [nic.name for nic in node.nics] == ["eth0"]
+    assert [device.address for device in node.pci] == ["0000:1b:00.0"]
+
+
+def one_card(root: Path, answers: Mapping[str, object] | None = None) -> NvmlSource:
+    """NVML with one card, some answers of which are others."""
+    card = cards(1)[0]
+    card.answers |= answers or {}
+    return NvmlSource(FakeNvml([card]), root=root)
+
+
+def test_what_the_driver_cannot_tell_of_the_slot_the_bus_does(tmp_path: Path) -> None:
+    failed = NVMLError("Unknown Error")
+    root = write_tree(tmp_path, pci(f"{switch(0)}/0000:1b:00.0", numa="1", width="8"))
+    silent = dict.fromkeys(("MaxPcieLinkGeneration", "MaxPcieLinkWidth", "CurrPcieLinkWidth"), failed)
+    (gpu,) = discover(root=root, gpus=one_card(root, silent)).gpus
+    assert (gpu.max_pcie_generation, gpu.max_pcie_width, gpu.pcie_width) == (5, 8, 8)
+    assert (gpu.pcie_generation, gpu.numa_node) == (1, 1)
+
+
+def test_what_the_driver_tells_of_the_slot_counts(tmp_path: Path) -> None:
+    root = write_tree(tmp_path, pci(f"{switch(0)}/0000:1b:00.0", width="8"))
+    (gpu,) = discover(root=root, gpus=one_card(root)).gpus
+    assert (gpu.max_pcie_generation, gpu.max_pcie_width) == (5, 16)
+
+
+def test_paths_are_those_of_the_driver_then_those_of_the_bus_in_the_order_of_devices(tmp_path: Path) -> None:
+    at, nic = f"{switch(0, port=2)}", "0000:40:00.0"
+    files = pci(f"{switch(0)}/0000:1b:00.0", f"{switch(1)}/0000:1c:00.0") | rdma("mlx5_0", pci=nic, above=at)
+    root = write_tree(tmp_path, {**two_sockets(), **files, **pci(f"{at}/{nic}", kind="nic")})
+    node = discover(root=root, gpus=NvmlSource(FakeNvml(cards(2, [(SWITCH, "")] * 4)), root=root))
+    assert [(pair.a, pair.b, pair.path) for pair in node.paths] == [
+        ("GPU0", "GPU1", "NV4"),
+        ("GPU0", "mlx5_0", "PIX"),
+        ("GPU1", "mlx5_0", "NODE"),
+    ]
+    assert node.nics[0].pcie.max_width == 16
+
+
+def test_a_flat_virtual_machine_is_one_host_bridge_and_no_doubt(tmp_path: Path) -> None:
+    nic = "0000:00:06.0"
+    files = pci("pci0000:00/0000:1b:00.0", "pci0000:00/0000:1c:00.0", numa="-1") | pci(f"pci0000:00/{nic}", kind="nic")
+    files |= rdma("mlx5_0", pci=nic, numa="-1") | two_sockets(flags="hypervisor")
+    root = write_tree(tmp_path, files)
+    node = discover(root=root, gpus=NvmlSource(FakeNvml(cards(2), ancestors={(0, 1): 30}), root=root))
+    assert {pair.path for pair in node.paths} == {"PHB"}
+    assert (len(node.paths), node.doubts) == (3, ())
+
+
+def test_peers_and_counters_are_passed_on_and_those_of_nics_added(tmp_path: Path) -> None:
+    peer = PeerAccess(a="GPU0", b="GPU1", capability="read", status="OK")
+    replay = CounterValue(part="GPU0", name="pcie replay", value=3)
+    files = rdma("mlx5_0", pci="0000:00:07.0") | {"sys/class/infiniband/mlx5_0/ports/1/counters/link_downed": "2"}
+    node = discover(root=write_tree(tmp_path, files), gpus=Canned(GpuReading(peers=(peer,), counters=(replay,))))
+    assert node.peers == (peer,)
+    assert node.counters[0] == replay
+    assert CounterValue(part="mlx5_0", name="link downed", value=2) in node.counters
+
+
+def test_a_large_node_is_read_whole(tmp_path: Path) -> None:
+    root = write_tree(tmp_path, large_node())
+    node = discover(root=root, gpus=NvmlSource(FakeNvml(cards(16, [(SWITCH, "")] * 18)), root=root))
+    kinds = [device.kind for device in node.pci]
+    assert (kinds.count("gpu"), kinds.count("nic"), len(node.nics)) == (16, 40, 40)
+    assert (len(node.paths), len(node.counters) > 16 * 18, node.doubts) == (16 * 15 // 2 + 16 * 40, True, ())
+
+
+@pytest.mark.parametrize(
+    ("files", "rocm"), [({"opt/rocm/.info/version": "6.4.1-83"}, "6.4.1-83"), ({}, Unread.UNKNOWN)]
+)
+def test_rocm_says_its_version_in_a_file(tmp_path: Path, files: dict[str, str], rocm: str | Unread) -> None:
+    assert discover(root=write_tree(tmp_path, files)).software.rocm == rocm
 
 
 def test_gpus_on_the_bus_without_a_driver_are_said(tmp_path: Path) -> None:
@@ -71,6 +143,42 @@ def test_gpus_on_the_bus_without_a_driver_are_said(tmp_path: Path) -> None:
     assert [doubt.text for doubt in node.doubts] == [
         "2 NVIDIA GPUs on the PCI bus (0000:1b:00.0, 0000:1c:00.0) and no driver: load nvidia; compare nvidia-smi"
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "driver", "text"),
+    [
+        ("amd gpu", None, "1 AMD GPU on the PCI bus (0000:1b:00.0) and no driver: load amdgpu; compare rocm-smi"),
+        (
+            "amd gpu",
+            "amdgpu",
+            "1 AMD GPU on the PCI bus (0000:1b:00.0) held by amdgpu, whose library cannot be asked here; "
+            "compare rocm-smi",
+        ),
+        (
+            "gpu",
+            "vfio-pci",
+            "1 NVIDIA GPU on the PCI bus (0000:1b:00.0) held by vfio-pci in place of nvidia, for a virtual machine "
+            "perhaps; compare lspci -k",
+        ),
+    ],
+)
+def test_who_holds_a_gpu_that_no_driver_answers_for_is_said(
+    tmp_path: Path, kind: str, driver: str | None, text: str
+) -> None:
+    place = "pci0000:16/0000:16:01.0/0000:1b:00.0"
+    files = pci(place, kind=kind)
+    if driver is not None:
+        files |= {f"sys/bus/pci/drivers/{driver}/bind": ""}
+        files |= {f"sys/devices/{place}/driver": f"-> ../../../../bus/pci/drivers/{driver}"}
+    node = discover(root=write_tree(tmp_path, files), gpus=Canned(NO_DRIVER))
+    assert [doubt.text for doubt in node.doubts] == [text]
+
+
+def test_gpus_of_two_vendors_are_said_apart(tmp_path: Path) -> None:
+    root = write_tree(tmp_path, pci("pci0000:16/0000:1b:00.0") | pci("pci0000:16/0000:1c:00.0", kind="amd gpu"))
+    texts = [doubt.text for doubt in discover(root=root, gpus=Canned(NO_DRIVER)).doubts]
+    assert [text.partition(" on ")[0] for text in texts] == ["1 NVIDIA GPU", "1 AMD GPU"]
 
 
 def test_a_driver_that_said_why_is_not_said_to_be_missing(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -14,7 +14,23 @@ from hypothesis import strategies as st
 
 from gpuwire_checks.topology.fingerprint import facts, fingerprint, first_difference
 from gpuwire_checks.topology.graph import graph_hash
-from gpuwire_checks.topology.model import Cpu, Doubt, Gpu, Nic, NodeTopology, NumaNode, PairPath, Software, Unread
+from gpuwire_checks.topology.model import (
+    CounterValue,
+    Cpu,
+    Doubt,
+    Gpu,
+    GpuState,
+    Link,
+    Nic,
+    NodeTopology,
+    NumaNode,
+    PairPath,
+    PciDevice,
+    Pcie,
+    PeerAccess,
+    Software,
+    Unread,
+)
 
 H100, V100, L40S = "NVIDIA H100 80GB HBM3", "Tesla V100-SXM2-16GB", "NVIDIA L40S"
 SOFTWARE = Software(kernel="6.1", python="3.11.7", torch="2.13.0", driver="570.86", cuda="12.8", nccl="2.27.5")
@@ -86,7 +102,49 @@ def bridged(count: int = 4) -> NodeTopology:
     return node(count, {(at, at + 1): "NV4" for at in range(0, count, 2)}, model="NVIDIA RTX A6000")
 
 
-NODES = {"switched": switched(), "cube mesh": cube_mesh(), "pcie": pcie(), "bridged": bridged()}
+SLOT = Pcie(generation=5, width=16, max_generation=5, max_width=16)
+
+
+def link(number: int, remote: str | Unread = "NVSwitch", *, up: bool | Unread = True, speed: float = 25e9) -> Link:
+    return Link(number=number, kind="nvlink", up=up, speed_bytes=speed, version=4, remote=remote)
+
+
+def wired(topology: NodeTopology, links: Mapping[int, tuple[Link, ...]]) -> NodeTopology:
+    """With links, NICs in slots, and the paths between: the first GPU of each NIC's NUMA node is near it."""
+    gpus = tuple(replace(g, links=links[g.index]) for g in topology.gpus)
+    nics = tuple(replace(n, pcie=SLOT) for n in topology.nics)
+    near = [next(g.name for g in gpus if g.numa_node == n.numa_node) for n in nics]
+    paths = [
+        PairPath(a=g.name, b=n.name, path="PIX" if g.name == first else "NODE" if g.numa_node == n.numa_node else "SYS")
+        for n, first in zip(nics, near, strict=True)
+        for g in gpus
+    ]
+    return replace(topology, gpus=gpus, nics=nics, paths=(*topology.paths, *paths))
+
+
+def full() -> NodeTopology:
+    """Eight GPUs on switches, every link of each known."""
+    return wired(switched(), {at: tuple(link(n) for n in range(18)) for at in range(8)})
+
+
+def mesh_of_links() -> NodeTopology:
+    """The cube mesh, every link of each GPU known with its other end."""
+    ends: dict[int, list[str]] = {at: [] for at in range(8)}
+    for count, wires in ((2, DOUBLE), (1, SINGLE)):
+        for a, b in wires:
+            ends[a] += [f"GPU{b}"] * count
+            ends[b] += [f"GPU{a}"] * count
+    return wired(cube_mesh(), {at: tuple(link(n, remote) for n, remote in enumerate(to)) for at, to in ends.items()})
+
+
+NODES = {
+    "switched": switched(),
+    "cube mesh": cube_mesh(),
+    "pcie": pcie(),
+    "bridged": bridged(),
+    "full": full(),
+    "mesh of links": mesh_of_links(),
+}
 
 
 def rewired(topology: NodeTopology, changes: Mapping[tuple[int, int], str]) -> NodeTopology:
@@ -104,21 +162,30 @@ def narrowed(topology: NodeTopology, pair: tuple[int, int]) -> NodeTopology:
 
 
 def renumbered(topology: NodeTopology, gpus: list[int], nics: list[int], numa: list[int]) -> NodeTopology:
-    """The same node, where GPU ``i`` is now number ``gpus[i]``, and so on."""
+    """The same node, where GPU ``i`` is now number ``gpus[i]``, and so on; links are numbered from the other end."""
     names = {f"GPU{old}": f"GPU{new}" for old, new in enumerate(gpus)}
+    names |= {n.name: f"mlx5_{nics[i]}" for i, n in enumerate(topology.nics)}
 
     def numa_of(number: int | Unread) -> int | Unread:
         return number if isinstance(number, Unread) else numa[number]
 
-    moved = [replace(g, index=gpus[g.index], numa_node=numa_of(g.numa_node)) for g in topology.gpus]
-    cards = [replace(n, name=f"mlx5_{nics[i]}", numa_node=numa_of(n.numa_node)) for i, n in enumerate(topology.nics)]
-    paths = [[*sorted((int(names[p.a][3:]), int(names[p.b][3:]))), p.path] for p in topology.paths]
+    def renamed(links: tuple[Link, ...] | Unread) -> tuple[Link, ...] | Unread:
+        if isinstance(links, Unread):
+            return links
+        moved = [replace(one, remote=names.get(one.remote, one.remote)) for one in reversed(links)]
+        return tuple(replace(one, number=number) for number, one in enumerate(moved))
+
+    moved = [
+        replace(g, index=gpus[g.index], numa_node=numa_of(g.numa_node), links=renamed(g.links)) for g in topology.gpus
+    ]
+    cards = [replace(n, name=names[n.name], numa_node=numa_of(n.numa_node)) for n in topology.nics]
+    paths = [(*sorted((names[p.a], names[p.b])), p.path) for p in topology.paths]
     return replace(
         topology,
         gpus=tuple(sorted(moved, key=lambda g: g.index)),
         nics=tuple(sorted(cards, key=lambda n: n.name)),
         numa=tuple(sorted((replace(n, number=numa[n.number]) for n in topology.numa), key=lambda n: n.number)),
-        paths=tuple(PairPath(a=f"GPU{a}", b=f"GPU{b}", path=str(path)) for a, b, path in sorted(paths, key=str)),
+        paths=tuple(PairPath(a=a, b=b, path=path) for a, b, path in sorted(paths)),
     )
 
 
@@ -137,10 +204,61 @@ def test_a_renumbered_node_is_the_same_node(name: str, data: st.DataObject) -> N
 @given(data=st.data())
 def test_another_path_on_one_pair_is_another_node(name: str, data: st.DataObject) -> None:
     topology = NODES[name]
-    pair = data.draw(st.sampled_from(topology.paths))
+    at = data.draw(st.integers(0, len(topology.paths) - 1))
+    pair = topology.paths[at]
     path = data.draw(st.sampled_from(["NV1", "NV2", "NV17", "PIX", "PHB", "SYS"]).filter(lambda p: p != pair.path))
-    changed = rewired(topology, {(int(pair.a[3:]), int(pair.b[3:])): path})
+    changed = replace(topology, paths=(*topology.paths[:at], replace(pair, path=path), *topology.paths[at + 1 :]))
     assert fingerprint(changed).exact != fingerprint(topology).exact
+
+
+LINK_FAULTS: dict[str, dict[str, Any]] = {
+    "down": {"up": False, "speed_bytes": 0.0, "remote": Unread.UNKNOWN, "version": Unread.UNKNOWN},
+    "half speed": {"speed_bytes": 12.5e9},
+    "another version": {"version": 3},
+    "another end": {"remote": "0000:ff:00.0"},
+    "not readable": {"up": Unread.UNKNOWN},
+}
+
+
+@pytest.mark.parametrize("fault", LINK_FAULTS)
+@pytest.mark.parametrize("name", ["full", "mesh of links"])
+@settings(max_examples=5, deadline=None)
+@given(data=st.data())
+def test_one_link_of_one_gpu_that_is_otherwise_is_another_node(name: str, fault: str, data: st.DataObject) -> None:
+    topology = NODES[name]
+    gpu, number = data.draw(st.integers(0, 7)), data.draw(st.integers(0, 5))
+    assert fingerprint(with_link(topology, gpu, number, LINK_FAULTS[fault])).exact != fingerprint(topology).exact
+
+
+def with_link(topology: NodeTopology, at: int, number: int, fault: Mapping[str, Any]) -> NodeTopology:
+    links = topology.gpus[at].links
+    assert not isinstance(links, Unread)
+    changed = tuple(replace(one, **fault) if one.number == number else one for one in links)
+    gpus = tuple(replace(g, links=changed) if g.index == at else g for g in topology.gpus)
+    return replace(topology, gpus=gpus)
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_the_same_fault_of_another_part_of_an_even_node_is_the_same_node(data: st.DataObject) -> None:
+    fault = data.draw(st.sampled_from(list(LINK_FAULTS.values())))
+    faulty = [
+        with_link(NODES["full"], gpu, data.draw(st.integers(0, 17)), fault)
+        for gpu in data.draw(st.permutations([1, 2, 3, 5, 6, 7]))[:2]
+    ]
+    assert fingerprint(faulty[0]).exact == fingerprint(faulty[1]).exact
+
+
+def test_where_a_slow_link_is_matters() -> None:
+    near, far = (with_link(mesh_of_links(), 0, number, LINK_FAULTS["half speed"]) for number in (0, 5))
+    assert fingerprint(near).exact != fingerprint(far).exact
+
+
+@pytest.mark.parametrize("size", [1, 7, 40])
+def test_functions_of_a_nic_that_are_alike_count(size: int) -> None:
+    many = [replace(full().nics[0], name=f"vf{n}", pcie=Pcie()) for n in range(size)]
+    hashes = {graph_hash(replace(full(), nics=(*full().nics, *many[:n]))) for n in range(size + 1)}
+    assert len(hashes) == size + 1
 
 
 def as_networkx(size: int, wires: set[tuple[int, int]]) -> nx.Graph[Any]:
@@ -180,6 +298,22 @@ def test_bridges_across_numa_nodes_are_not_bridges_within() -> None:
     assert fingerprint(across).exact != fingerprint(bridged()).exact
 
 
+OF_AN_INSTANT: dict[str, Any] = {
+    "pcie_generation": 4,
+    "uuid": "GPU-5b0e",
+    "serial": "1320000000007",
+    "cpu_affinity": "0-63",
+    "state": GpuState(ecc=True, throttled=("SW Power Cap",), temperature_c=71, performance_state="P8"),
+}
+OF_AN_INSTANT_NIC: dict[str, Any] = {
+    "pci_address": "0001:40:00.0",
+    "device": "mlx5_9",
+    "state": "Active",
+    "physical": "LinkUp",
+    "firmware": "28.43.2026",
+}
+
+
 @pytest.mark.parametrize("name", NODES)
 def test_what_changes_between_boots_changes_nothing(name: str) -> None:
     before = NODES[name]
@@ -191,8 +325,11 @@ def test_what_changes_between_boots_changes_nothing(name: str) -> None:
         hostname="node-2",
         memory_bytes=(1 << 40) - (3 << 20),
         numa=(*before.numa, memory_alone),
-        nics=(docker, *before.nics),
-        gpus=tuple(replace(g, pci_address=f"0001:{g.index:02x}:00.0", pcie_generation=4) for g in before.gpus),
+        nics=(docker, *(replace(n, **OF_AN_INSTANT_NIC, pcie=replace(n.pcie, generation=1)) for n in before.nics)),
+        gpus=tuple(replace(g, **OF_AN_INSTANT, pci_address=f"0001:{g.index:02x}:00.0") for g in before.gpus),
+        peers=(PeerAccess(a="GPU0", b="GPU1", capability="read", status="GNS"),),
+        pci=(PciDevice(address="0001:00:00.0", kind="gpu", acs=("SrcValid",)),),
+        counters=(CounterValue(part="GPU0", name="pcie replay", value=174),),
         software=replace(SOFTWARE, driver="580.1", cuda="13.0", nccl=None, kernel="6.8"),
         doubts=(Doubt(line=None, text="a word"),),
     )
@@ -212,8 +349,12 @@ def test_what_changes_between_boots_changes_nothing(name: str) -> None:
         lambda t: replace(t, nics=(replace(t.nics[0], numa_node=1), t.nics[1])),
         lambda t: replace(t, virtualised="kvm"),
         lambda t: replace(t, paths=t.paths[:-1]),
-        lambda t: replace(t, paths=(*t.paths, PairPath(a="GPU0", b="mlx5_0", path="PIX"))),
+        lambda t: replace(t, paths=tuple(replace(p, path="PXB") if p.path == "PIX" else p for p in t.paths)),
         lambda t: replace(t, cpu=replace(CPU, sockets=1)),
+        lambda t: replace(t, nics=(replace(t.nics[0], pcie=replace(SLOT, width=8)), t.nics[1])),
+        lambda t: replace(t, nics=(replace(t.nics[0], pcie=replace(SLOT, max_generation=4)), t.nics[1])),
+        lambda t: replace(t, gpus=(replace(t.gpus[0], links=t.gpus[0].links[:17]), *t.gpus[1:])),
+        lambda t: replace(t, gpus=(replace(t.gpus[0], links=Unread.UNKNOWN), *t.gpus[1:])),
     ],
     ids=[
         "width",
@@ -227,11 +368,15 @@ def test_what_changes_between_boots_changes_nothing(name: str) -> None:
         "pair",
         "nic path",
         "socket",
+        "nic width",
+        "nic generation",
+        "link gone",
+        "links unread",
     ],
 )
 def test_another_part_or_place_is_another_node(change: object) -> None:
     assert callable(change)
-    assert fingerprint(change(switched())).exact != fingerprint(switched()).exact
+    assert fingerprint(change(full())).exact != fingerprint(full()).exact
 
 
 def test_who_reads_does_not_matter() -> None:
@@ -347,6 +492,56 @@ def test_facts_of_a_gpu_node_most_telling_first() -> None:
         ("nics", "2 x infiniband 400 Gbit/s"),
         ("virtualised", "no"),
     ]
+
+
+def test_facts_of_links_and_slots() -> None:
+    known = facts(full())
+    assert (known["links"], known["nic_pcie"]) == ("18 NVLink4 at 25 GB/s", "gen 5 x16")
+    assert list(known)[4:8] == ["gpu_paths", "links", "nic_paths", "pcie"]
+    unread = replace(full().gpus[0], links=Unread.NO_PERMISSION)
+    assert facts(replace(full(), gpus=(unread, *full().gpus[1:])))["links"] == (
+        "7 x 18 NVLink4 at 25 GB/s, 1 x no permission"
+    )
+    bare = replace(full().gpus[0], links=())
+    assert facts(replace(full(), gpus=(bare, *full().gpus[1:])))["links"] == "7 x 18 NVLink4 at 25 GB/s, 1 x none"
+    other = replace(full().gpus[0], links=(Link(number=0, kind="xgmi", up=True), Link(number=1, kind="xgmi", up=False)))
+    assert facts(replace(full(), gpus=(other,)))["links"] == "1 xGMI at speed unknown + 1 xGMI down"
+
+
+def test_facts_leave_out_links_and_slots_that_no_source_tells() -> None:
+    assert not {"links", "nic_pcie"} & facts(switched()).keys()
+    assert facts(replace(node(0, {}), nics=(replace(nic(0, 0), pcie=SLOT),)))["nic_pcie"] == "gen 5 x16"
+
+
+FAULTS = [
+    (
+        lambda t: with_link(t, 3, 7, LINK_FAULTS["half speed"]),
+        "links is 7 x 18 NVLink4 at 25 GB/s, 1 x 17 NVLink4 at 25 GB/s + 1 NVLink4 at 12.5 GB/s, "
+        "the baseline says 18 NVLink4 at 25 GB/s",
+    ),
+    (
+        lambda t: with_link(t, 3, 7, LINK_FAULTS["down"]),
+        "links is 7 x 18 NVLink4 at 25 GB/s, 1 x 17 NVLink4 at 25 GB/s + 1 NVLink down, "
+        "the baseline says 18 NVLink4 at 25 GB/s",
+    ),
+    (
+        lambda t: replace(t, nics=(replace(t.nics[0], pcie=replace(SLOT, width=8)), t.nics[1])),
+        "nic_pcie is 1 x gen 5 x16, 1 x gen 5 x8, the baseline says gen 5 x16",
+    ),
+    (
+        lambda t: replace(t, paths=tuple(replace(p, path="PXB") if p.path == "PIX" else p for p in t.paths)),
+        "nic_paths is 2 PXB, 6 NODE, 8 SYS, the baseline says 2 PIX, 6 NODE, 8 SYS",
+    ),
+    (
+        lambda t: replace(t, gpus=tuple(replace(g, links=Unread.UNKNOWN) for g in t.gpus)),
+        "links is not known here, the baseline says 18 NVLink4 at 25 GB/s",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fault", "sentence"), FAULTS, ids=["slow link", "link down", "nic x8", "nic path", "unread"])
+def test_the_first_difference_names_what_is_new(fault: Callable[[NodeTopology], NodeTopology], sentence: str) -> None:
+    assert first_difference(facts(full()), facts(fault(full()))) == sentence
 
 
 def test_facts_count_wires_by_class() -> None:

@@ -10,6 +10,7 @@ from trees import cpuinfo, interface, pci, rdma, two_sockets, write_tree
 
 from gpuwire_checks.topology.expand import expand_ranges, format_mask, format_ranges
 from gpuwire_checks.topology.model import Cpu, Nic, Pcie, Unread
+from gpuwire_checks.topology.pci import read_pci
 from gpuwire_checks.topology.sysfs import pci_numa_node, read_host
 from gpuwire_checks.topology.tree import folders, pci_function, read_list, read_text
 
@@ -23,7 +24,7 @@ def cpu_of(root: Path) -> Cpu:
 def nics_of(root: Path, *parts: dict[str, str]) -> dict[str, Nic]:
     for files in parts:
         write_tree(root, {name: text for name, text in files.items() if not (root / name).exists()})
-    return {nic.name: nic for nic in read_host(root).nics}
+    return {nic.name: nic for nic in read_host(root, read_pci(root)).nics}
 
 
 def test_a_full_tree_is_read_whole(tmp_path: Path) -> None:
