@@ -144,6 +144,7 @@ def _nic(nic: Nic) -> ExpectedNic:
         numa_node=None if isinstance(nic.numa_node, Unread) else nic.numa_node,
         pcie=expected_pcie(nic.pcie),
         firmware=None if isinstance(nic.firmware, Unread) else nic.firmware,
+        pci_address=None if isinstance(nic.pci_address, Unread) else nic.pci_address,
     )
 
 

@@ -72,7 +72,10 @@ class ExpectedFabric(_Strict):
 
 
 class ExpectedNic(_Strict):
-    """A NIC under the name it has on the node; ``rate`` in bits a second (``400 Gbit/s`` in the file)."""
+    """A NIC under the name it has on the node; ``rate`` in bits a second (``400 Gbit/s`` in the file).
+
+    ``pci_address`` tells a NIC that has another name from one that is gone; it is not held to.
+    """
 
     name: str
     kind: Literal["ethernet", "infiniband", "roce"]
@@ -80,6 +83,7 @@ class ExpectedNic(_Strict):
     numa_node: int | None = None
     pcie: ExpectedPcie | None = None
     firmware: str | None = None
+    pci_address: str | None = None
 
 
 class Wiring(_Strict):

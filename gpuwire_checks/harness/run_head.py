@@ -12,6 +12,7 @@ from gpuwire_checks import __version__
 from gpuwire_checks.harness.node import Node
 from gpuwire_checks.measure.faults import FAULT_VARIABLE
 from gpuwire_checks.report.document import BaselineHead, RunHead
+from gpuwire_checks.topology.model import Unread
 from gpuwire_checks.topology.snapshot import allowed_environment, without_serials
 
 
@@ -26,7 +27,7 @@ def run_head(node: Node, *, planned: int, predicted_seconds: float, labels: Mapp
         options=dict(node.settings.given),
         labels=dict(labels),
         fault=os.environ.get(FAULT_VARIABLE),
-        host=socket.gethostname(),
+        host=_host(node),
         topology=without_serials(node.topology),
         fingerprint={"sku": node.fingerprint.sku, "exact": node.fingerprint.exact},
         baseline=BaselineHead(
@@ -41,6 +42,12 @@ def run_head(node: Node, *, planned: int, predicted_seconds: float, labels: Mapp
         predicted_seconds=predicted_seconds,
         environment=allowed_environment(os.environ),
     )
+
+
+def _host(node: Node) -> str:
+    """This host, or the one that a recorded node is of."""
+    recorded = node.topology.hostname
+    return recorded if node.settings.source and not isinstance(recorded, Unread) else socket.gethostname()
 
 
 def now() -> str:

@@ -19,8 +19,7 @@ def presence(held: Held, name: str) -> Verdict:
     assert held.expected is not None
     nic, wanted = held.nic(name), held.expected.nic(name)
     if nic is None:
-        here = f"{len(physical_nics(held.topology))} of {len(held.expected.nics or ())} NICs are here"
-        return verdict(held, name, name, Outcome.MISSING, f"{name} is gone: {here}")
+        return verdict(held, name, name, Outcome.MISSING, f"{name} is gone: {_gone_words(held, wanted)}")
     if wanted is None:
         if held.expected.nics is None:
             return compare(held, "kind", name, expected=None, actual=nic.kind)
@@ -29,6 +28,17 @@ def presence(held: Held, name: str) -> Verdict:
     if nic.up is False and wanted.rate is not None:
         return verdict(held, name, name, Outcome.MISSING, f"{name} is down: {_down_words(nic)}")
     return compare(held, "kind", name, expected=wanted.kind, actual=nic.kind, worse="MISSING")
+
+
+def _gone_words(held: Held, wanted: ExpectedNic | None) -> str:
+    """What is in its place, or how many of the baseline's NICs are left."""
+    assert held.expected is not None
+    address = wanted.pci_address if wanted else None
+    renamed = [nic.name for nic in physical_nics(held.topology) if nic.pci_address == address]
+    if address is not None and renamed:
+        return f"{renamed[0]} is at its PCI address {address}; if it was renamed, record anew"
+    left = sum(held.nic(nic.name) is not None for nic in held.expected.nics or ())
+    return f"{left} of the baseline's {len(held.expected.nics or ())} NICs are here"
 
 
 def _down_words(nic: Nic) -> str:

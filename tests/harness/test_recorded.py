@@ -149,6 +149,7 @@ def test_an_unknown_baseline_is_named(site: Path) -> None:
 def test_a_snapshot_is_judged_elsewhere(site: Path) -> None:
     good = gpuwire(site, "run", "--from", "good.json", "--baselines", "site")
     assert good.returncode == 0, good.stdout
+    assert "gpuwire: node-1 is as its baseline" in good.stdout
     bad = gpuwire(site, "run", "--from", "bad.json", "--baselines", "site")
     assert bad.returncode == 1
     assert "MISSING GPU0 links: GPU0: NVLink 0 is down: 17 of 18 NVLinks are up" in bad.stdout
