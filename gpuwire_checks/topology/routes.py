@@ -18,8 +18,13 @@ _SWITCH = "NVSwitch"
 _ENDS = ("gpu", "nic")
 _COSTS = {"nvlink": 1, "xgmi": 1, "pcie": 100, "host": 10_000}
 """No way over links is so long that it costs more than one over PCIe, nor one over PCIe more than one over the host."""
-_GROUPS = {"PIX": ("switch", "switch"), "PXB": ("switch", "switches"), "PHB": ("root", "host bridge")}
-"""Kind and name of what joins devices of a path class, where no PCI address tells."""
+_GROUPS = {
+    "PIX": ("switch", "switch"),
+    "PXB": ("switch", "switches"),
+    "PHB": ("root", "host bridge"),
+    "NODE": ("root", "host bridges"),
+}
+"""Kind and name of what joins devices of a path class, where neither PCI address nor NUMA node tells."""
 _LANE = {1: 0.25e9, 2: 0.5e9, 3: 8e9 / 8 * 128 / 130, 4: 16e9 / 8 * 128 / 130, 5: 32e9 / 8 * 128 / 130, 6: 7.5625e9}
 """Bytes per second of a lane in one direction by generation, after coding: 8 of 10 bits, 128 of 130, 242 of 256 bytes.
 
@@ -115,10 +120,11 @@ def _apart(a: Gpu, b: Gpu) -> bool:
 def node_graph(topology: NodeTopology) -> Graph[str]:
     """Every part of a node by its name, and what joins two of them.
 
-    A part has a ``kind``: ``gpu``, ``nic``, ``nvswitch``, ``switch`` (a bridge on the PCI bus), ``root``, ``numa`` or
-    ``socket``; switches and roots without an address stand for those that path classes show. All NVSwitches are one
-    part, as no driver tells which link ends in which. An edge has a ``kind``: ``nvlink``, ``xgmi``, ``pcie`` or
-    ``host``; ``links``, where they are counted; ``speed``, bytes per second in one direction, where it is known.
+    A part has a ``kind``: ``gpu``, ``nic``, ``nvswitch``, ``switch`` (a bridge on the PCI bus), ``root``, ``numa``,
+    ``socket`` or ``interconnect`` (of sockets). Switches and roots without an address stand for those that path classes
+    show; all NVSwitches are one part, as no driver tells which link ends in which. An edge has a ``kind``: ``nvlink``,
+    ``xgmi``, ``pcie`` or ``host``; ``links``, where they are counted; ``speed``, bytes per second in one direction,
+    where it is known.
     """
     import networkx  # noqa: PLC0415 - it takes longer than the rest of a start
 
@@ -251,23 +257,44 @@ def _pcie(device: Gpu | Nic) -> Pcie:
 
 def _add_groups(graph: Graph[str], topology: NodeTopology, devices: Mapping[str, Gpu | Nic]) -> None:
     """What the path classes of devices without a known place on the bus show of it."""
-    top = {name: name for name in devices}
     pairs = [pair for pair in topology.paths if pair.a in devices and pair.b in devices]
-    for level, (kind, word) in enumerate(_GROUPS.values(), 1):
-        near = [(pair.a, pair.b) for pair in pairs if pair.path in [*_GROUPS][:level]]
-        for group in _joined(near, devices):
+    numa = _numa_of(devices, pairs)
+    top = {name: name for name in devices}
+    for level, (path, (kind, word)) in enumerate(_GROUPS.items(), 1):
+        near = [pair for pair in pairs if pair.path in [*_GROUPS][:level]]
+        if path == "NODE":
+            near = [pair for pair in near if pair.a not in numa]
+        for group in _joined(((pair.a, pair.b) for pair in near), devices):
             below = list(dict.fromkeys(top[name] for name in group))
             if len(below) > 1:
                 above = f"{word} above {group[0]}"
                 graph.add_node(above, kind=kind)
                 for part in below:
-                    graph.add_edge(
-                        part, above, kind="pcie", **_speed(_pcie(devices[part]) if part in devices else Pcie())
-                    )
+                    link = _speed(_pcie(devices[part])) if part in devices else {}
+                    graph.add_edge(part, above, kind="pcie", **link)
                 top.update(dict.fromkeys(group, above))
-    for name, device in devices.items():
-        if not isinstance(device.numa_node, Unread):
-            _add_numa(graph, top[name], device.numa_node)
+    for name, number in numa.items():
+        _add_numa(graph, top[name], number)
+        top[name] = f"NUMA {number}"
+    _add_interconnect(graph, [(top[p.a], top[p.b]) for p in pairs if p.path == "SYS" and {p.a, p.b} - numa.keys()])
+
+
+def _numa_of(devices: Mapping[str, Gpu | Nic], pairs: Sequence[PairPath]) -> dict[str, int]:
+    """The NUMA node of each device that tells it, or is nearer than SYS to one that does."""
+    known = {name: part.numa_node for name, part in devices.items() if not isinstance(part.numa_node, Unread)}
+    told = dict(known)
+    for pair in pairs:
+        for name, other in ((pair.a, pair.b), (pair.b, pair.a)):
+            if pair.path in _GROUPS and other in known and name not in known:
+                told[name] = known[other]
+    return told
+
+
+def _add_interconnect(graph: Graph[str], pairs: Sequence[tuple[str, str]]) -> None:
+    """What joins NUMA nodes, where a device does not tell which is its own."""
+    if pairs:
+        graph.add_node("interconnect", kind="interconnect")
+        graph.add_edges_from(((part, "interconnect") for pair in pairs for part in pair), kind="host")
 
 
 def _joined(pairs: Iterable[tuple[str, str]], order: Iterable[str]) -> Iterator[list[str]]:

@@ -321,6 +321,31 @@ def test_path_classes_alone_show_switches_and_host_bridges() -> None:
     assert round(node_graph(recorded).edges["GPU0", "switch above GPU0"]["speed"] / 1e9, 1) == 31.5
 
 
+def test_a_nic_that_tells_no_numa_node_is_on_that_of_a_gpu_nearer_than_sys() -> None:
+    paths = {("GPU0", "NIC0"): "NODE", ("GPU1", "NIC0"): "SYS"}
+    recorded = node([gpu(0, numa=0), gpu(1, numa=1)], [nic("NIC0")], paths=paths)
+    assert route(recorded, "GPU0", "NIC0") == ("GPU0", "NUMA 0", "NIC0")
+    assert route(recorded, "GPU1", "NIC0") == ("GPU1", "NUMA 1", "NUMA 0", "NIC0")
+
+
+def test_what_is_sys_to_all_is_behind_the_interconnect() -> None:
+    recorded = node([gpu(0, numa=0)], [nic("NIC0")], paths={("GPU0", "NIC0"): "SYS"})
+    assert route(recorded, "GPU0", "NIC0") == ("GPU0", "NUMA 0", "interconnect", "NIC0")
+
+
+def test_without_any_numa_node_path_classes_still_tell_what_is_shared() -> None:
+    paths = {("GPU0", "GPU1"): "NODE", ("GPU2", "GPU3"): "PHB", ("GPU0", "GPU2"): "SYS"}
+    recorded = node([gpu(n) for n in range(4)], paths=paths)
+    assert route(recorded, "GPU0", "GPU1") == ("GPU0", "host bridges above GPU0", "GPU1")
+    assert route(recorded, "GPU1", "GPU3") == (
+        "GPU1",
+        "host bridges above GPU0",
+        "interconnect",
+        "host bridge above GPU2",
+        "GPU3",
+    )
+
+
 def test_a_device_of_no_known_place_or_name_has_no_route() -> None:
     alone = node([gpu(0), gpu(1)])
     assert route(alone, "GPU0", "GPU1") == ()
