@@ -20,6 +20,8 @@ from gpuwire_checks.topology.readers.plain_lines import bounded, few, shown
 MAX_TEXT = 1 << 20
 """Characters. The table of the largest node sold has under a thousand."""
 MAX_LINES = 20_000
+_SNIFFED_LINES = 6000
+"""In which a matrix must begin to be found; a log of so many lines is no paste of one."""
 MAX_DEVICES = 256
 UNKNOWN = "unknown"
 _CAPABILITIES = {"r": "read", "w": "write", "n": "nvlink", "a": "atomics", "p": "pcie"}
@@ -49,7 +51,7 @@ def looks_like_p2p_matrix(text: str) -> bool:
     start = text[:MAX_TEXT]
     if not _HEADER.search(start):
         return False
-    return bool(_tables(pasted_lines("\n".join(start.split("\n", MAX_LINES)[:MAX_LINES]))))
+    return bool(_tables(pasted_lines("\n".join(start.split("\n", _SNIFFED_LINES)[:_SNIFFED_LINES]))))
 
 
 def read_p2p_matrix(text: str, *, source: str) -> NodeTopology:

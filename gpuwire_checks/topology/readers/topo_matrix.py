@@ -16,13 +16,15 @@ from gpuwire_checks.topology.readers.matrix_rows import Row, read_rows, states_p
 MAX_TEXT = 1 << 20
 """Characters. The matrix of the largest node sold has under 10 thousand."""
 MAX_LINES = 20_000
+_SNIFFED_LINES = 6000
+"""In which a matrix must begin to be found; a log of so many lines is no paste of one."""
 MAX_DEVICES = 512
 MAX_DOUBTS = 200
 
 
 def looks_like_topo_matrix(text: str) -> bool:
     """True when there is a header of GPUs with a row of path classes under it; ``topo -p2p`` has the same header."""
-    start = "\n".join(text[:MAX_TEXT].split("\n", MAX_LINES)[:MAX_LINES])
+    start = "\n".join(text[:MAX_TEXT].split("\n", _SNIFFED_LINES)[:_SNIFFED_LINES])
     return any(states_paths(rows, block) for block, rows in _readable(blocks(pasted_lines(start))))
 
 
