@@ -97,10 +97,16 @@ def doctor(
 def topology(
     source: Source = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the topology as JSON.")] = False,
+    route: Annotated[
+        tuple[str, str] | None, typer.Option(help="Only the parts between two devices, such as GPU0 mlx5_3.")
+    ] = None,
 ) -> None:
     """Show how this node, or the one in a recorded file or folder, is wired."""
-    from gpuwire_checks.harness.showing import topology_lines  # noqa: PLC0415
+    from gpuwire_checks.harness.showing import route_line, topology_lines  # noqa: PLC0415
 
+    if route is not None:
+        typer.echo(route_line(source, *route))
+        return
     for line in topology_lines(source, as_json=as_json):
         typer.echo(line)
 

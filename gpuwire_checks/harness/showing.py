@@ -34,6 +34,25 @@ def topology_lines(source: Path | None, *, as_json: bool) -> list[str]:
     return lines
 
 
+def route_line(source: Path | None, a: str, b: str) -> str:
+    """The named parts between two devices: ``GPU0 -> switch 0000:17:00.0 -> mlx5_0``.
+
+    Raises:
+        TopologyError: no such device, or nothing is known of the way between them.
+    """
+    from gpuwire_checks.topology.routes import route  # noqa: PLC0415 - networkx takes its time
+
+    topology = observed(source)
+    known = [*(gpu.name for gpu in topology.gpus), *(nic.name for nic in topology.nics)]
+    for name in (a, b):
+        if name not in known:
+            raise TopologyError(f"--route: no device {name!r} here; known: {', '.join(known) or 'none'}")
+    parts = route(topology, a, b)
+    if not parts:
+        raise TopologyError(f"--route: nothing is known of the way from {a} to {b}; the bus or the links were not read")
+    return " -> ".join(parts)
+
+
 def observed(source: Path | None) -> NodeTopology:
     """This node, or the one that was recorded.
 

@@ -15,7 +15,7 @@ from gpuwire_checks.topology.model import Doubt, Gpu, NodeTopology, PairPath, Pc
 from gpuwire_checks.topology.nic_counters import nic_counters
 from gpuwire_checks.topology.nvml import local_gpus
 from gpuwire_checks.topology.pci import read_pci
-from gpuwire_checks.topology.routes import pci_paths
+from gpuwire_checks.topology.pci_paths import pci_paths
 from gpuwire_checks.topology.sysfs import LIVE, Host, read_host
 from gpuwire_checks.topology.tree import is_there, read_text, real
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+MOST_CPUS = 1 << 16
+"""Eight times the most that a Linux kernel is built for (NR_CPUS)."""
 _LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 
 
@@ -26,6 +28,8 @@ def expand_ranges(text: str) -> tuple[int, ...]:
         first, _, last = part.partition("-")
         if last and int(last) < int(first):
             raise ValueError(f"{part!r} in {text[:40]!r} runs backwards")
+        if int(last or first) >= MOST_CPUS:
+            raise ValueError(f"{part!r} in {text[:40]!r} is no CPU that a kernel numbers")
         numbers.update(range(int(first), int(last or first) + 1))
     return tuple(sorted(numbers))
 

@@ -171,6 +171,14 @@ def test_snapshot_of_this_machine_can_be_read_again(site: Path) -> None:
     assert {**again, "source": "live"} == live
 
 
+def test_the_parts_between_two_devices_are_named(site: Path) -> None:
+    done = gpuwire(site, "topology", "--from", "good.json", "--route", "GPU0", "GPU5")
+    assert done.stdout == "GPU0 -> NVSwitch -> GPU5\n", done.stderr
+    unknown = gpuwire(site, "topology", "--from", "good.json", "--route", "GPU0", "GPU9")
+    assert unknown.returncode == 4
+    assert "--route: no device 'GPU9' here; known: GPU0, GPU1," in unknown.stderr
+
+
 def test_snapshot_that_cannot_be_written(site: Path) -> None:
     done = gpuwire(site, "snapshot", "-o", "nowhere/here.json")
     assert done.returncode == 4

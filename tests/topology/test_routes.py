@@ -31,7 +31,8 @@ from gpuwire_checks.topology.model import (
 )
 from gpuwire_checks.topology.nvml import NvmlSource
 from gpuwire_checks.topology.pci import read_pci
-from gpuwire_checks.topology.routes import Place, node_graph, path_class, pci_paths, route
+from gpuwire_checks.topology.pci_paths import Place, path_class, pci_paths
+from gpuwire_checks.topology.routes import node_graph, route
 
 UNKNOWN = Unread.UNKNOWN
 

@@ -303,9 +303,9 @@ def test_lists_of_numbers(text: str, numbers: tuple[int, ...]) -> None:
     assert format_ranges(numbers) == text.strip()
 
 
-@pytest.mark.parametrize("text", ["3-1", "a", "1,,2", "-1", "0x3"])
+@pytest.mark.parametrize("text", ["3-1", "a", "1,,2", "-1", "0x3", "0-99999999999"])
 def test_what_is_no_list_is_refused_and_unknown(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ValueError, match=r"runs backwards|is not a list"):
+    with pytest.raises(ValueError, match=r"runs backwards|is not a list|is no CPU"):
         expand_ranges(text)
     assert read_list(write_tree(tmp_path, {"list": text}) / "list") is Unread.UNKNOWN
 
