@@ -28,7 +28,6 @@ class LocalWatcher:
         """Of each GPU by name, its PCIe link at this moment."""
         return self._gpus.pcie() if self._gpus else {}
 
-
     def close(self) -> None:
         """End the vendor's library, which stays started while it is asked often."""
         if self._gpus is not None:

@@ -19,9 +19,10 @@ from topologies import cpu_node, gpu_node
 
 from gpuwire_checks.errors import ConfigError
 from gpuwire_checks.records import Mismatch, Outcome
-from gpuwire_checks.report.document import RunDocument, RunFile, allowed_environment, run_json_schema
+from gpuwire_checks.report.document import RunDocument, RunFile, run_json_schema
 from gpuwire_checks.report.reading import read_run
 from gpuwire_checks.topology.model import Unread
+from gpuwire_checks.topology.snapshot import allowed_environment
 
 ROOT = Path(__file__).parents[2]
 SCHEMA_FILE = ROOT / "docs" / "run.schema.json"
