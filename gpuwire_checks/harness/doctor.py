@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 from gpuwire_checks import __version__
-from gpuwire_checks.baseline.store import Baseline
+from gpuwire_checks.baseline.model import Baseline
 from gpuwire_checks.errors import GpuwireError
 from gpuwire_checks.harness.markers import present_hardware
 from gpuwire_checks.harness.node import Node, survey

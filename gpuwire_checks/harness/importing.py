@@ -8,16 +8,16 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from gpuwire_checks import __version__
+from gpuwire_checks.baseline.finding import named_baseline
 from gpuwire_checks.baseline.importing import import_logs, import_pair_log
 from gpuwire_checks.baseline.schema import BoundEntry, FloorEntry, RecordedEntry
-from gpuwire_checks.baseline.store import Baseline, baseline_files, load_baseline, merge_new, save_baseline
+from gpuwire_checks.baseline.store import load_baselines, merge_new, save_baseline
 from gpuwire_checks.errors import BaselineError, TopologyError
+from gpuwire_checks.harness.inspecting import MAX_BYTES
 from gpuwire_checks.harness.options import Settings
 from gpuwire_checks.inspect.inspection import COLLECTIVE_LOGS, PAIR_LOGS
 from gpuwire_checks.recorded.model import CollectiveLog
 from gpuwire_checks.textfile import read_text
-
-MAX_BYTES = 12 << 20
 
 
 def import_bounds(files: Sequence[Path], *, to: str, settings: Settings, echo: Callable[[str], object]) -> None:
@@ -26,8 +26,7 @@ def import_bounds(files: Sequence[Path], *, to: str, settings: Settings, echo: C
     Raises:
         GpuwireError: a file that holds no figures, figures that are no baseline, or no such baseline.
     """
-    known = [load_baseline(path) for directory in settings.baselines for path in baseline_files(directory)]
-    target = _target(to, known)
+    target = named_baseline(to, load_baselines(settings.baselines))
     bounds, floors, versions = _figures(files)
     there = {entry.key for entry in target.entries}
     new = [entry for entry in bounds if entry.key not in there]
@@ -40,16 +39,6 @@ def import_bounds(files: Sequence[Path], *, to: str, settings: Settings, echo: C
     kept = len(bounds) - len(new)
     rest = f"; {kept} cases had a bound already, which is kept" if kept else ""
     echo(f"gpuwire: imported {len(new)} bounds and {len(missing)} figures of copies into {path}{rest}")
-
-
-def _target(to: str, known: Sequence[Baseline]) -> Baseline:
-    if Path(to).is_file():
-        return load_baseline(Path(to))
-    found = next((baseline for baseline in known if baseline.name == to), None)
-    if found is None:
-        names = ", ".join(sorted({baseline.name for baseline in known})) or "none at all"
-        raise BaselineError(f"--to {to}: no such file, and no baseline of that name; known: {names}")
-    return found
 
 
 def _figures(files: Sequence[Path]) -> tuple[list[BoundEntry], list[FloorEntry], dict[str, str | None]]:

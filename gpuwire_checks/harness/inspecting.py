@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gpuwire_checks.baseline.store import Baseline, baseline_files, load_baseline
-from gpuwire_checks.errors import BaselineError, TopologyError
+from gpuwire_checks.baseline.finding import named_baseline
+from gpuwire_checks.baseline.store import load_baselines
+from gpuwire_checks.errors import TopologyError
 from gpuwire_checks.inspect.finding import Level
 from gpuwire_checks.inspect.inspection import Inspection, inspect_text
 from gpuwire_checks.inspect.lines import inspection_lines, inspections_json
@@ -37,8 +38,8 @@ def inspect_files(
     Raises:
         BaselineError: no such baseline, or one that cannot be read.
     """
-    baselines = [load_baseline(path) for directory in directories for path in baseline_files(directory)]
-    held_to = None if against is None else _baseline(against, baselines)
+    baselines = load_baselines(directories)
+    held_to = None if against is None else named_baseline(against, baselines)
     done: list[Inspection] = []
     refused = 0
     for file in files:
@@ -65,13 +66,3 @@ def _status(levels: Sequence[Level], *, refused: int) -> int:
     if Level.ERROR in levels or Level.INCOMPLETE in levels:
         return int(ExitStatus.NOT_MEASURED)
     return int(ExitStatus.GOOD)
-
-
-def _baseline(against: str, known: Sequence[Baseline]) -> Baseline:
-    if Path(against).is_file():
-        return load_baseline(Path(against))
-    found = next((baseline for baseline in known if baseline.name == against), None)
-    if found is None:
-        names = ", ".join(sorted({baseline.name for baseline in known})) or "none at all"
-        raise BaselineError(f"--against {against}: no such file, and no baseline of that name; known: {names}")
-    return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpuwire_checks.baseline.store import Match, find_baseline
+from gpuwire_checks.baseline.finding import Match, find_baseline
 from gpuwire_checks.errors import ConfigError
 from gpuwire_checks.harness.options import Settings
 from gpuwire_checks.measure.ranks import Deadlines

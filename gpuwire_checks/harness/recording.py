@@ -8,10 +8,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from gpuwire_checks import __version__
+from gpuwire_checks.baseline.model import Baseline
 from gpuwire_checks.baseline.observed import observed_software, observed_wiring
 from gpuwire_checks.baseline.record import summarise
 from gpuwire_checks.baseline.schema import RecordedEntry
-from gpuwire_checks.baseline.store import Baseline, merge_new, save_baseline
+from gpuwire_checks.baseline.store import merge_new, save_baseline
 from gpuwire_checks.errors import BaselineError, MeasurementError
 from gpuwire_checks.harness.folder import new_run_folder
 from gpuwire_checks.harness.lock import NodeLock

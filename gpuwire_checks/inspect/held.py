@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpuwire_checks.baseline.store import Baseline
+from gpuwire_checks.baseline.model import Baseline
 from gpuwire_checks.collectives import COLLECTIVES
 from gpuwire_checks.inspect.finding import Finding, Level
 from gpuwire_checks.recorded.model import CollectiveLog, FigureRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpuwire_checks.baseline.store import Baseline
+from gpuwire_checks.baseline.model import Baseline
 from gpuwire_checks.errors import TopologyError
 from gpuwire_checks.inspect.finding import Finding, Level, gravest
 from gpuwire_checks.inspect.held import held_findings, held_log_findings

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from gpuwire_checks.baseline.wiring import ExpectedLinks
 from gpuwire_checks.inspect.finding import Finding, Level
-from gpuwire_checks.inspect.references import References
+from gpuwire_checks.inspect.references import KnownLinks, References
 from gpuwire_checks.topology.model import Gpu, Link, NodeTopology, PeerAccess, Unread
 
 _WHY = {
@@ -30,7 +29,7 @@ def link_findings(node: NodeTopology, references: References) -> Iterable[Findin
     yield from faults
     yield from _speeds(listed)
     if not any(fault.level is Level.FAIL for fault in faults):
-        yield Finding(level=Level.PASS, text=_good_words(listed, len(node.gpus)))
+        yield Finding(level=Level.NOTE if faults else Level.PASS, text=_good_words(listed, len(node.gpus)))
 
 
 def _any_reference(listed: Sequence[Gpu], references: References) -> bool:
@@ -41,7 +40,7 @@ def _of_gpu(gpu: Gpu, listed: Sequence[Gpu], references: References) -> Iterable
     known = references.links(gpu.model, gpus=len(listed))
     up = len(_up(gpu))
     if known is not None:
-        yield from _against(gpu, up, *known, listed=listed)
+        yield from _against(gpu, up, known, listed=listed)
         return
     down = [link for link in _links(gpu) if link.up is False]
     most = max(len(_up(other)) for other in listed)
@@ -57,15 +56,19 @@ def _of_gpu(gpu: Gpu, listed: Sequence[Gpu], references: References) -> Iterable
         yield Finding(level=Level.WARN, text=text, part=gpu.name)
 
 
-def _against(gpu: Gpu, up: int, expected: ExpectedLinks, source: str, *, listed: Sequence[Gpu]) -> Iterable[Finding]:
-    position = listed.index(gpu)
-    wanted = expected.per_gpu if isinstance(expected.per_gpu, int) else expected.per_gpu[position]
+def _against(gpu: Gpu, up: int, known: KnownLinks, *, listed: Sequence[Gpu]) -> Iterable[Finding]:
+    expected, source = known.links, known.source
+    wanted = expected.of(listed.index(gpu))
     if up < wanted:
         down = [link for link in _links(gpu) if link.up is False]
         named = f"; {_numbers(down)} down" if down and up else ""
         word = "NVLinks" if expected.kind == "nvlink" else "xGMI links"
         text = f"{gpu.name} has {up} of {wanted} {word} up{named}"
-        yield Finding(level=Level.FAIL, text=text, part=gpu.name, against=source)
+        unbridged = known.bridged and not up
+        if unbridged:
+            text += "; fine only where it has no bridge"
+        level = Level.WARN if unbridged else Level.FAIL
+        yield Finding(level=level, text=text, part=gpu.name, against=source)
     for link in _up(gpu):
         speed = link.speed_bytes
         if expected.speed is not None and not isinstance(speed, Unread) and speed < 0.99 * expected.speed:

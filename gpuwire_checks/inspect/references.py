@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from gpuwire_checks.baseline.model import Baseline
 from gpuwire_checks.baseline.schema import FloorEntry
-from gpuwire_checks.baseline.store import Baseline
-from gpuwire_checks.baseline.wiring import ExpectedLinks
+from gpuwire_checks.baseline.wiring import ExpectedLinks, Wiring
 from gpuwire_checks.topology.model import Unread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownLinks:
+    """The links that a reference gives each GPU.
+
+    Attributes:
+        source: the reference, for a person.
+        bridged: they run over bridges that join two boards; a board without its bridge is sold as well, and has none.
+    """
+
+    links: ExpectedLinks
+    source: str
+    bridged: bool
 
 
 class References:
@@ -16,17 +31,22 @@ class References:
     def __init__(self, baselines: Sequence[Baseline]) -> None:
         self._baselines = tuple(baselines)
 
-    def links(self, model: str | Unread, *, gpus: int) -> tuple[ExpectedLinks, str] | None:
-        """The links that each GPU of a model has, and the file that says so; None where boards of it differ."""
-        of_model = [b for b in self._of_model(model) if b.wiring is not None and b.wiring.links is not None]
-        found = {b.wiring.links: b.name for b in of_model if b.wiring is not None and b.wiring.links is not None}
-        of_count = [b for b in of_model if b.facts.get("gpus") == gpus]
-        if len(of_count) == 1 and of_count[0].wiring is not None and of_count[0].wiring.links is not None:
-            return of_count[0].wiring.links, f"reference {of_count[0].name}"
-        if len(found) != 1:
-            return None
-        ((links, name),) = found.items()
-        return (links, f"reference {name}") if isinstance(links.per_gpu, int) else None
+    def links(self, model: str | Unread, *, gpus: int) -> KnownLinks | None:
+        """The links that each GPU of a model has; None where boards of it differ."""
+        of_model = [
+            (baseline, baseline.wiring, baseline.wiring.links)
+            for baseline in self._of_model(model)
+            if baseline.wiring is not None and baseline.wiring.links is not None
+        ]
+        known = [
+            KnownLinks(links=links, source=f"reference {baseline.name}", bridged=_bridged(wiring))
+            for baseline, wiring, links in of_model
+        ]
+        of_count = [one for one, (baseline, _, _) in zip(known, of_model, strict=True) if _gpus(baseline) == gpus]
+        if len(of_count) == 1:
+            return of_count[0]
+        alike = len({one.links for one in known}) == 1 and isinstance(known[0].links.per_gpu, int)
+        return known[0] if alike else None
 
     def floors(self, model: str | Unread, *, figure: str, world_size: int) -> list[FloorEntry]:
         """Published figures of a collective for so many GPUs of a model."""
@@ -41,3 +61,13 @@ class References:
         if isinstance(model, Unread):
             return []
         return [baseline for baseline in self._baselines if baseline.facts.get("gpu_model") == model]
+
+
+def _gpus(baseline: Baseline) -> object:
+    return baseline.facts.get("gpus")
+
+
+def _bridged(wiring: Wiring) -> bool:
+    """Whether each GPU has links to one other at most, as bridges between two boards make it."""
+    linked = [gpu for pair, path in wiring.path_of.items() if path.startswith(("NV", "XGMI")) for gpu in pair]
+    return bool(linked) and len(linked) == len(set(linked))

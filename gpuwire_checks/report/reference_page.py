@@ -1,25 +1,23 @@
-"""docs/references.md: what each shipped reference states, the figures published for it, and where both come from."""
+"""docs/baselines.md: what each shipped reference states, the figures published for it, and where both come from."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from gpuwire_checks.baseline.schema import BaselineFile, FloorEntry
-from gpuwire_checks.baseline.store import baseline_files
+from gpuwire_checks.baseline.model import Baseline
+from gpuwire_checks.baseline.schema import FloorEntry
+from gpuwire_checks.baseline.store import load_baselines
 from gpuwire_checks.baseline.wiring import ExpectedLinks, Wiring
-from gpuwire_checks.errors import BaselineError
 from gpuwire_checks.shipped import shipped_baselines
 from gpuwire_checks.units import format_rate, format_size
-from gpuwire_checks.yamlfile import load_yaml
 
 _LEFT_OUT = "-"
 _LINKS = {"nvlink": "NVLink", "xgmi": "xGMI"}
-_HEAD = """# References
+_HEAD = """# Baselines shipped: references
 
-<!-- Written by: python -m gpuwire_checks.report.reference_page > docs/references.md -->
+<!-- Written by: python -m gpuwire_checks.report.reference_page > docs/baselines.md -->
 
 A reference states what is true of every node of a SKU. It is what a node is held to before its site has recorded one,
 and what pasted output is compared with. What a chassis or a cloud decides is left out (`-`): NUMA nodes, NICs, PCI
@@ -33,29 +31,16 @@ _OVERVIEW = ("SKU", "GPUs", "Links of a GPU", "Pairs", "Peer access", "PCIe", "E
 _FIGURES = ("Figure", "Size", "World size", "GB/s", "Kind", "Condition", "Source")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """A shipped reference, and its file below the baselines' directory."""
-
-    file: str
-    stated: BaselineFile
-
-
-def load_references(directory: Path) -> list[Reference]:
+def load_references(directory: Path) -> list[Baseline]:
     """Every baseline of a directory that nobody recorded, by file name.
 
     Raises:
         BaselineError: a file that cannot be read.
     """
-    loaded = {path: load_yaml(path, BaselineFile, error=BaselineError).value for path in baseline_files(directory)}
-    return [
-        Reference(file=path.relative_to(directory).as_posix(), stated=stated)
-        for path, stated in loaded.items()
-        if stated.recorded is None
-    ]
+    return [baseline for baseline in load_baselines([directory]) if baseline.recorded is None]
 
 
-def reference_page(references: Sequence[Reference]) -> list[str]:
+def reference_page(references: Sequence[Baseline]) -> list[str]:
     """The lines of the page, in Markdown: a table of all references, then each with its notes, figures and sources."""
     lines = [*_HEAD.splitlines(), "", *_table(_OVERVIEW, map(_overview, references))]
     for reference in references:
@@ -63,11 +48,11 @@ def reference_page(references: Sequence[Reference]) -> list[str]:
     return lines
 
 
-def _overview(reference: Reference) -> Sequence[str]:
-    stated, wiring = reference.stated, reference.stated.wiring or Wiring(gpus=0)
+def _overview(reference: Baseline) -> Sequence[str]:
+    wiring = reference.wiring or Wiring(gpus=0)
     pcie = wiring.pcie_of(0)
     return (
-        f"[{stated.name}](#{stated.name})",
+        f"[{reference.name}](#{reference.name})",
         f"{wiring.gpus} x {wiring.model or _LEFT_OUT}",
         _links(wiring.links),
         _pairs(wiring.pairs),
@@ -94,14 +79,13 @@ def _pairs(table: Mapping[str, str]) -> str:
     return "; ".join(f"{value} {pairs}" for value, pairs in table.items()) or _LEFT_OUT
 
 
-def _section(reference: Reference) -> list[str]:
-    stated = reference.stated
-    lines = ["", f"## {stated.name}", "", f"`baselines/{reference.file}`"]
-    if stated.notes:
-        lines += ["", *(f"* {note}" for note in stated.notes)]
-    if stated.floors:
-        lines += ["", *_table(_FIGURES, map(_figure, stated.floors))]
-    return [*lines, "", "Sources:", "", *(f"* {key}: {source}" for key, source in stated.sources.items())]
+def _section(reference: Baseline) -> list[str]:
+    lines = ["", f"## {reference.name}", "", f"`baselines/{reference.path.parent.name}/{reference.path.name}`"]
+    if reference.notes:
+        lines += ["", *(f"* {note}" for note in reference.notes)]
+    if reference.floors:
+        lines += ["", *_table(_FIGURES, map(_figure, reference.floors))]
+    return [*lines, "", "Sources:", "", *(f"* {key}: {source}" for key, source in reference.sources.items())]
 
 
 def _figure(floor: FloorEntry) -> Sequence[str]:

@@ -10,8 +10,9 @@ import pytest
 from reference_nodes import node_of
 
 from gpuwire_checks.baseline import store
+from gpuwire_checks.baseline.finding import Match, find_baseline
 from gpuwire_checks.baseline.schema import COPIES, BaselineFile, FloorEntry
-from gpuwire_checks.baseline.store import Match, baseline_files, find_baseline
+from gpuwire_checks.baseline.store import baseline_files
 from gpuwire_checks.baseline.wiring import Wiring
 from gpuwire_checks.collectives import COLLECTIVES
 from gpuwire_checks.errors import BaselineError

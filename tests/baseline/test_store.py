@@ -14,15 +14,10 @@ from gloo import case
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpuwire_checks.baseline.schema import BoundEntry, CaseEntry, RecordedEntry
-from gpuwire_checks.baseline.store import (
-    Baseline,
-    baseline_text,
-    find_baseline,
-    load_baseline,
-    merge_new,
-    save_baseline,
-)
+from gpuwire_checks.baseline.finding import find_baseline, named_baseline, unknown_name
+from gpuwire_checks.baseline.model import Baseline
+from gpuwire_checks.baseline.schema import BoundEntry, CaseEntry, FloorEntry, RecordedEntry
+from gpuwire_checks.baseline.store import baseline_text, load_baseline, load_baselines, merge_new, save_baseline
 from gpuwire_checks.baseline.wiring import Wiring
 from gpuwire_checks.errors import BaselineError
 
@@ -141,12 +136,28 @@ def test_the_baseline_expected_is_taken_whatever_the_node_looks_like(tmp_path: P
 
 
 def test_an_unknown_baseline_expected_lists_the_names_known(tmp_path: Path) -> None:
-    with pytest.raises(BaselineError, match=r"^no baseline is named 'x'; known: none at all$"):
+    with pytest.raises(BaselineError, match=r"^no baseline is named 'x'; there is none at all$"):
         find_baseline([tmp_path], sku="h100-8", exact="0123", facts=FACTS, expect="x")
     put(tmp_path / "a.yaml", baseline(name="two"))
     put(tmp_path / "b.yaml", baseline(name="one"))
-    with pytest.raises(BaselineError, match=r"^no baseline is named 'x'; known: one, two$"):
+    with pytest.raises(BaselineError, match=r"^no baseline is named 'x'; known: two, one$"):
         find_baseline([tmp_path], sku="h100-8", exact="0123", facts=FACTS, expect="x")
+
+
+def test_of_many_names_what_was_recorded_comes_first_and_then_what_is_most_alike() -> None:
+    references = [replace(baseline(name=f"a100-{count}x-nv12"), recorded=None) for count in range(2, 16)]
+    known = [*references, replace(baseline(name="h100-80gb-8x-nv18"), recorded=None), baseline(name="rack-7")]
+    said = str(unknown_name("h100-sxm-8x", known))
+    assert "known: rack-7, h100-80gb-8x-nv18, a100-8x-nv12, " in said
+    assert said.endswith(" and 8 more")
+
+
+def test_a_baseline_is_named_by_its_file_or_its_name(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.yaml", baseline(name="one"))
+    assert named_baseline(str(path), []).name == "one"
+    assert named_baseline("one", load_baselines([tmp_path])).path == path
+    with pytest.raises(BaselineError, match="no baseline is named 'two'; known: one"):
+        named_baseline("two", load_baselines([tmp_path]))
 
 
 def test_with_no_baseline_of_its_sku_the_nearest_and_the_first_difference_are_said(tmp_path: Path) -> None:
@@ -397,7 +408,7 @@ def test_a_baseline_with_nothing_in_common_is_no_nearest(tmp_path: Path) -> None
     assert (match.baseline, match.nearest) == (None, None)
 
 
-def test_wiring_software_and_floors_are_written_and_read_again(tmp_path: Path) -> None:
+def test_wiring_software_floors_and_sources_are_written_and_read_again(tmp_path: Path) -> None:
     what = replace(
         baseline(),
         wiring=Wiring.model_validate(
@@ -409,7 +420,11 @@ def test_wiring_software_and_floors_are_written_and_read_again(tmp_path: Path) -
             }
         ),
         expected_software={"driver": ">=535,<580"},
+        floors=(FloorEntry(figure="host_to_device", kind="floor", value=25e9, source="a data sheet: 25"),),
+        sources={"links": "another: data sheet"},
+        notes=("PCIe is left out: it is the chassis'.",),
     )
     loaded = load_baseline(save_baseline(tmp_path, what))
     assert loaded.wiring == what.wiring
     assert loaded.expected_software == {"driver": ">=535,<580"}
+    assert (loaded.floors, loaded.sources, loaded.notes) == (what.floors, what.sources, what.notes)

@@ -14,7 +14,8 @@ from wired import broken, hgx_node
 
 from gpuwire_checks.baseline.observed import observed_wiring
 from gpuwire_checks.baseline.schema import RecordedEntry
-from gpuwire_checks.baseline.store import Baseline, load_baseline, save_baseline
+from gpuwire_checks.baseline.model import Baseline
+from gpuwire_checks.baseline.store import load_baseline, save_baseline
 from gpuwire_checks.topology.fingerprint import facts, fingerprint
 from gpuwire_checks.topology.snapshot import Snapshot, snapshot_text
 

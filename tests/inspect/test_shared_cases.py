@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuwire_checks.baseline.store import Baseline, baseline_files, load_baseline
+from gpuwire_checks.baseline.model import Baseline
+from gpuwire_checks.baseline.store import baseline_files, load_baseline
 from gpuwire_checks.inspect.finding import Level
 from gpuwire_checks.inspect.inspection import COLLECTIVE_LOGS, PAIR_LOGS, Inspection, inspect_text
 from gpuwire_checks.recorded.model import CollectiveLog, PairLog, PairMatrix

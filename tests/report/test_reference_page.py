@@ -1,4 +1,4 @@
-"""docs/references.md: it is what the shipped files say, and leaves nothing of a reference out."""
+"""docs/baselines.md: it is what the shipped files say, and leaves nothing of a reference out."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from gpuwire_checks.baseline.schema import BaselineFile
+from gpuwire_checks.baseline.model import Baseline
+from gpuwire_checks.baseline.schema import FloorEntry
+from gpuwire_checks.baseline.wiring import Wiring
 from gpuwire_checks.errors import BaselineError
-from gpuwire_checks.report.reference_page import Reference, load_references, reference_page
+from gpuwire_checks.report.reference_page import load_references, reference_page
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "references.md"
+PAGE = ROOT / "docs" / "baselines.md"
 MESH: dict[str, Any] = {
     "gpus": 4,
     "model": "NVIDIA Z9",
@@ -25,18 +27,18 @@ MESH: dict[str, Any] = {
 }
 
 
-def reference(wiring: dict[str, Any] | None = None, **more: Any) -> Reference:
-    stated = BaselineFile.model_validate(
-        {
-            "schema": 1,
-            "name": "z9-4x-nv2",
-            "topology": {"sku": "z9-4x-nv2", "facts": {"gpus": 4}},
-            "sources": {"links": "Z9 data sheet"},
-            "wiring": wiring or {"gpus": 4},
-            **more,
-        }
+def reference(wiring: dict[str, Any] | None = None, **more: Any) -> Baseline:
+    return Baseline(
+        name="z9-4x-nv2",
+        path=Path("site/nvidia/z9-4x-nv2.yaml"),
+        sku="z9-4x-nv2",
+        exact=None,
+        facts={"gpus": 4},
+        recorded=None,
+        sources={"links": "Z9 data sheet"},
+        wiring=Wiring.model_validate(wiring or {"gpus": 4}),
+        **more,
     )
-    return Reference(file="nvidia/z9-4x-nv2.yaml", stated=stated)
 
 
 def row(wiring: dict[str, Any]) -> str:
@@ -46,7 +48,7 @@ def row(wiring: dict[str, Any]) -> str:
 def test_the_page_is_that_of_the_shipped_files() -> None:
     text = "\n".join(reference_page(load_references(ROOT / "baselines"))) + "\n"
     assert PAGE.read_text() == text, (
-        "docs/references.md is out of date; python -m gpuwire_checks.report.reference_page > docs/references.md"
+        "docs/baselines.md is out of date; python -m gpuwire_checks.report.reference_page > docs/baselines.md"
     )
 
 
@@ -71,11 +73,12 @@ def test_links_without_a_speed_are_counted() -> None:
 
 
 def test_notes_figures_and_sources_stand_under_the_name() -> None:
-    floors = [
+    given = [
         {"figure": "all_reduce", "size": "8GiB", "world_size": 4, "kind": "floor", "value": "99.5 GB/s", "source": "X"},
         {"figure": "host_to_device", "kind": "measured", "value": 11e9, "condition": "a | b", "source": "Y"},
     ]
-    lines = reference_page([reference(notes=["NV2 is full."], floors=floors)])
+    floors = tuple(FloorEntry.model_validate(one) for one in given)
+    lines = reference_page([reference(notes=("NV2 is full.",), floors=floors)])
     assert lines[lines.index("## z9-4x-nv2") :] == [
         "## z9-4x-nv2",
         "",
@@ -100,7 +103,7 @@ def test_a_recorded_baseline_is_no_reference(tmp_path: Path) -> None:
         "recorded: {at: '2026-01-01T12:00:00+00:00', hosts: 1, gpuwire: 0.1.0, tier: nightly, software: {}}\n"
     )
     (tmp_path / "known.yaml").write_text("schema: 1\nname: known\ntopology: {sku: known, facts: {}}\nsources: {a: b}\n")
-    assert [one.file for one in load_references(tmp_path)] == ["known.yaml"]
+    assert [one.path.name for one in load_references(tmp_path)] == ["known.yaml"]
 
 
 def test_a_file_that_says_nothing_of_its_sources_is_told_with_its_line(tmp_path: Path) -> None:

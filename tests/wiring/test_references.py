@@ -11,7 +11,8 @@ from faulty import FAULTS, Fault
 from reference_nodes import node_of
 
 from gpuwire_checks.baseline.observed import observed_software, observed_wiring
-from gpuwire_checks.baseline.store import Baseline, baseline_files, load_baseline
+from gpuwire_checks.baseline.model import Baseline
+from gpuwire_checks.baseline.store import baseline_files, load_baseline
 from gpuwire_checks.baseline.wiring import Wiring
 from gpuwire_checks.records import Outcome, Verdict
 from gpuwire_checks.topology.model import NodeTopology, Pcie
