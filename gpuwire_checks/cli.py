@@ -81,12 +81,15 @@ def doctor(
     expect: Expect = None,
     world_size: WorldSize = None,
     device: Device = None,
+    source: Source = None,
 ) -> None:
     """Say what is here, what is missing and why that matters, which baseline matches, and what would run."""
     from gpuwire_checks.harness.doctor import examine  # noqa: PLC0415
 
     lines, healthy = examine(
-        _settings(tier=tier, baselines=baselines, expect=expect, world_size=world_size, device=device)
+        _settings(
+            tier=tier, baselines=baselines, expect=expect, world_size=world_size, device=device, **_from(source)
+        )
     )
     for line in lines:
         typer.echo(line)
@@ -167,12 +170,19 @@ def record(  # noqa: PLR0917 - typer makes options of the parameters
     as_is: Annotated[
         bool, typer.Option("--as-is", help="Record a node that looks broken: it is meant to be so.")
     ] = False,
+    source: Source = None,
 ) -> None:
-    """Measure this node several times over and write its baseline."""
+    """Measure this node several times over and write its baseline; of a recorded node, its wiring alone."""
     from gpuwire_checks.harness.recording import record_baseline  # noqa: PLC0415
 
     settings = _settings(
-        tier=tier, baselines=baselines, world_size=world_size, device=device, dtypes=dtypes, run_dir=run_dir
+        tier=tier,
+        baselines=baselines,
+        world_size=world_size,
+        device=device,
+        dtypes=dtypes,
+        run_dir=run_dir,
+        **_from(source),
     )
     record_baseline(settings, attempts=attempts, only_missing=if_missing, echo=typer.echo, as_is=as_is)
 
@@ -204,6 +214,11 @@ def _settings(**given: str | None) -> Settings:
     return make_settings(
         {name.replace("_", "-"): value for name, value in given.items() if value is not None}, root=Path.cwd()
     )
+
+
+def _from(source: Path | None) -> dict[str, str]:
+    """``from`` is a word of Python, and no name of an argument."""
+    return {} if source is None else {"from": str(source)}
 
 
 def main() -> None:

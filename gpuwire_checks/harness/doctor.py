@@ -11,17 +11,17 @@ from gpuwire_checks.harness.markers import present_hardware
 from gpuwire_checks.harness.node import Node, survey
 from gpuwire_checks.harness.options import Settings
 from gpuwire_checks.harness.recording import known_software
+from gpuwire_checks.harness.showing import observed
 from gpuwire_checks.report.header import age_words, software_words
 from gpuwire_checks.topology.describe import describe
-from gpuwire_checks.topology.discover import discover
 from gpuwire_checks.topology.model import NodeTopology, Unread
 from gpuwire_checks.units import format_seconds
 from gpuwire_checks.world import choose_world
 
 
 def examine(settings: Settings) -> tuple[list[str], bool]:
-    """What a person wants to know before the first run, and whether a run could be judged here."""
-    topology = discover()
+    """What a person wants to know before the first run, here or on a recorded node, and whether it could be judged."""
+    topology = observed(settings.source)
     lines = [f"gpuwire {__version__}", "", "here:", *_indented(describe(topology))]
     missing = what_is_missing(topology)
     lines += ["", "missing:", *_indented(missing or ["nothing that matters"])]

@@ -19,12 +19,12 @@ from gpuwire_checks.harness.lock import NodeLock
 from gpuwire_checks.harness.node import Node, deadlines, survey
 from gpuwire_checks.harness.options import Settings
 from gpuwire_checks.harness.run_head import run_head
+from gpuwire_checks.harness.showing import observed
 from gpuwire_checks.harness.starting import local_ranks
 from gpuwire_checks.harness.trial import Measures
 from gpuwire_checks.judge import Rule, judge
 from gpuwire_checks.records import Case, Measurement
 from gpuwire_checks.report.document import Result, RunDocument
-from gpuwire_checks.topology.discover import discover
 from gpuwire_checks.topology.model import Unread
 from gpuwire_checks.topology.wires import odd_one
 from gpuwire_checks.units import format_value
@@ -171,10 +171,12 @@ def record_baseline(
         GpuwireError: the node could not be measured, or the baseline not be written. What was measured is in the run
             folder; a bound is written only when all its attempts are there.
     """
-    topology = discover()
+    topology = observed(settings.source)
     world = choose_world(topology, device=settings.device, world_size=settings.world_size)
     node = survey(settings, topology=topology, world=world)
     refuse_broken(node, as_is=as_is)
+    if settings.source is not None:
+        return _record_wiring(node, settings.source, echo=echo, as_is=as_is)
     cases = [case for case in node.plan.cases if not (only_missing and _has_site_bound(node, case))]
     if not cases:
         echo(f"gpuwire: {node.where} has a bound for every planned case; nothing to record")
@@ -198,6 +200,18 @@ def record_baseline(
         lock.release()
     echo(f"gpuwire: recorded {len(measured)} bounds in {path}; from now on this node is held to them")
     echo(f"gpuwire: every sample behind them is in {folder}")
+    return path
+
+
+def _record_wiring(node: Node, source: Path, *, echo: Callable[[str], object], as_is: bool) -> Path:
+    """What a recorded node is wired like, and no bounds; those of a live node of the same wiring can be added."""
+    if any(isinstance(gpu.model, Unread) for gpu in node.topology.gpus):
+        raise BaselineError(
+            f"{source}: the model of its GPUs is not told, so that no node would find this baseline; record from a "
+            "snapshot, or from a folder with nvidia-smi -q -x beside it"
+        )
+    path = save_recorded(node, [], software={}, as_is=as_is)
+    echo(f"gpuwire: recorded the wiring of {source} in {path}, and no bounds: nothing was measured")
     return path
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from commands import gpuwire
 from small_suite import POLICY
 
 from gpuwire_checks.harness.running import pytest_arguments
@@ -22,18 +20,6 @@ GPU0\t X \tNV4\tPIX\t0-15\t0
 GPU1\tNV4\t X \tSYS\t0-15\t0
 NIC0\tPIX\tSYS\t X
 """
-
-
-def gpuwire(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a directory of its own."""
-    environment = {
-        **os.environ,
-        "GPUWIRE_LOCK": str(cwd / "lock"),
-        "XDG_DATA_HOME": str(cwd / "data"),
-        "COLUMNS": "120",
-    }
-    command = [sys.executable, "-c", "from gpuwire_checks.cli import main; main()", *arguments]
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture

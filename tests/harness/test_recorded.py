@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from commands import gpuwire
 from wired import broken, hgx_node
 
+from gpuwire_checks.baseline.model import Baseline
 from gpuwire_checks.baseline.observed import observed_wiring
 from gpuwire_checks.baseline.schema import RecordedEntry
-from gpuwire_checks.baseline.model import Baseline
 from gpuwire_checks.baseline.store import load_baseline, save_baseline
 from gpuwire_checks.topology.fingerprint import facts, fingerprint
 from gpuwire_checks.topology.snapshot import Snapshot, snapshot_text
@@ -63,13 +61,6 @@ CA 'mlx5_2'
 
 def nccl_log(*, wrong: int = 0) -> str:
     return NCCL.format(ranks=RANKS, wrong=wrong, total=f"{wrong} FAILED" if wrong else "0 OK")
-
-
-def gpuwire(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    code = "from gpuwire_checks.cli import main; main()"
-    environ = {**os.environ, "GPUWIRE_LOCK": str(folder / "lock"), "CI": "true", "COLUMNS": "200"}
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=100, check=False)
 
 
 @pytest.fixture
@@ -144,7 +135,7 @@ def test_inspect_holds_a_node_to_a_baseline_by_file_and_by_name(site: Path) -> N
 def test_an_unknown_baseline_is_named(site: Path) -> None:
     done = gpuwire(site, "inspect", "good.json", "--against", "h100", "--baselines", "site")
     assert done.returncode == 4
-    assert "--against h100: no such file, and no baseline of that name; known: " in done.stderr
+    assert "no baseline is named 'h100'; known: " in done.stderr
 
 
 def test_a_snapshot_is_judged_elsewhere(site: Path) -> None:
