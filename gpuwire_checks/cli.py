@@ -75,7 +75,7 @@ def run(  # noqa: PLR0917 - typer makes options of the parameters
 
 
 @app.command()
-def doctor(
+def doctor(  # noqa: PLR0917 - typer makes options of the parameters
     tier: Tier = None,
     baselines: Baselines = None,
     expect: Expect = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from gpuwire_checks.baseline.wiring import Wiring
+from gpuwire_checks.baseline.wiring import ExpectedFabric, Wiring
 from gpuwire_checks.topology.model import (
     CounterValue,
     Cpu,
@@ -90,9 +90,16 @@ def _gpu(wiring: Wiring, number: int, sku: str) -> Gpu:
             fabric=fabric.state if fabric else Unread.NOT_SUPPORTED,
             fabric_status=fabric.status if fabric else Unread.NOT_SUPPORTED,
             fabric_clique=0 if fabric else Unread.NOT_SUPPORTED,
-            fabric_cluster="00000000-0000-0000-0000-000000000000" if fabric else Unread.NOT_SUPPORTED,
+            fabric_cluster=_cluster(fabric) if fabric else Unread.NOT_SUPPORTED,
             fabric_unhealthy=() if fabric else Unread.NOT_SUPPORTED,
+            firmware="96.00.61.00.01",
         ),
+    )
+
+
+def _cluster(fabric: ExpectedFabric) -> str:
+    return (
+        "1f0e2d3c-4b5a-6978-8796-a5b4c3d2e1f0" if fabric.cluster == "rack" else "00000000-0000-0000-0000-000000000000"
     )
 
 

@@ -16,7 +16,7 @@ from gpuwire_checks.baseline.wiring import (
     Wiring,
     pair_table,
 )
-from gpuwire_checks.topology.model import Gpu, Nic, NodeTopology, Pcie, Unread
+from gpuwire_checks.topology.model import Gpu, GpuState, Nic, NodeTopology, Pcie, Unread
 from gpuwire_checks.topology.wires import gpu_pairs, nic_paths
 
 _T = TypeVar("_T")
@@ -41,6 +41,7 @@ def observed_wiring(topology: NodeTopology) -> Wiring:
         ecc=_switched(gpus, lambda gpu: gpu.state.ecc),
         persistence=_switched(gpus, lambda gpu: gpu.state.persistence),
         mig=_switched(gpus, lambda gpu: gpu.state.mig),
+        vbios=_vbios(gpus),
         fabric=_fabric(gpus),
         nics=tuple(map(_nic, nics)),
         nic_paths=pair_table(to_nics, every=len(gpus) * len(nics)),
@@ -113,6 +114,12 @@ def _pcie(gpus: Sequence[Gpu]) -> ExpectedPcie | tuple[ExpectedPcie, ...] | None
     return known[0] if len(set(known)) == 1 else known
 
 
+def _vbios(gpus: Sequence[Gpu]) -> str | tuple[str, ...] | None:
+    """One version, or one for each GPU; boards of one node may differ after a replacement."""
+    each = _all(gpu.state.firmware for gpu in gpus)
+    return each[0] if each and len(set(each)) == 1 else each
+
+
 def pcie_of(gpu: Gpu) -> Pcie:
     """A GPU's PCIe link in one piece."""
     return Pcie(
@@ -133,7 +140,16 @@ def expected_pcie(pcie: Pcie) -> ExpectedPcie | None:
 
 def _fabric(gpus: Sequence[Gpu]) -> ExpectedFabric | None:
     state, status = _one(gpu.state.fabric for gpu in gpus), _one(gpu.state.fabric_status for gpu in gpus)
-    return ExpectedFabric(state=state, status=status) if state is not None and status is not None else None
+    if state is None or status is None:
+        return None
+    in_rack = all(is_in_rack(gpu.state) is True for gpu in gpus)
+    return ExpectedFabric(state=state, status=status, cluster="rack" if in_rack else None)
+
+
+def is_in_rack(state: GpuState) -> bool | Unread:
+    """Whether a GPU is in a rack's NVLink domain."""
+    cluster = state.fabric_cluster
+    return cluster if isinstance(cluster, Unread) else bool(cluster.strip("0-"))
 
 
 def _nic(nic: Nic) -> ExpectedNic:

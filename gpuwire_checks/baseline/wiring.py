@@ -65,10 +65,14 @@ class ExpectedLinks(_Strict):
 
 
 class ExpectedFabric(_Strict):
-    """The state of the NVLink fabric, in nvidia-smi's words; its health must be good wherever it can be read."""
+    """The state of the NVLink fabric, in nvidia-smi's words; its health must be good wherever it can be read.
+
+    ``cluster`` is ``rack`` where the GPUs are in a rack's NVLink domain, which has a UUID; on HGX boards it is zeros.
+    """
 
     state: str
     status: str
+    cluster: Literal["rack"] | None = None
 
 
 class ExpectedNic(_Strict):
@@ -104,6 +108,7 @@ class Wiring(_Strict):
     ecc: Switched | None = None
     persistence: Switched | None = None
     mig: Switched | None = None
+    vbios: str | tuple[str, ...] | None = None
     fabric: ExpectedFabric | None = None
     nics: tuple[ExpectedNic, ...] | None = None
     nic_paths: Mapping[str, str] = Field(default_factory=dict)
@@ -116,8 +121,9 @@ class Wiring(_Strict):
                 raise ValueError(f"{name} has {len(values)} entries for {self.gpus} GPUs; give one for each")
         if self.links is not None and not isinstance(self.links.per_gpu, int):
             _one_for_each("links.per_gpu", len(self.links.per_gpu), self.gpus)
-        if isinstance(self.pcie, tuple):
-            _one_for_each("pcie", len(self.pcie), self.gpus)
+        for name in ("pcie", "vbios"):
+            if isinstance(getattr(self, name), tuple):
+                _one_for_each(name, len(getattr(self, name)), self.gpus)
         _ = self.path_of, self.peer_of, self.nic_path_of
         return self
 
@@ -139,6 +145,9 @@ class Wiring(_Strict):
 
     def pcie_of(self, gpu: int) -> ExpectedPcie | None:
         return self.pcie[gpu] if isinstance(self.pcie, tuple) else self.pcie
+
+    def vbios_of(self, gpu: int) -> str | None:
+        return self.vbios[gpu] if isinstance(self.vbios, tuple) else self.vbios
 
     def nic(self, name: str) -> ExpectedNic | None:
         return next((nic for nic in self.nics or () if nic.name == name), None)

@@ -133,7 +133,7 @@ def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     def turn(item: pytest.Item) -> int:
         name = rule_name(item)
         if name is not None:
-            return 3 if RULES[name].measured else 0 if name == "software" else 1
+            return 3 if RULES[name].measured else 0 if RULES[name].software else 1
         fixtures = getattr(item, "fixturenames", ())
         return 1 if "wiring" in fixtures or "required" in fixtures else 2
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from gpuwire_checks.baseline.model import Baseline
 from gpuwire_checks.baseline.schema import FloorEntry
 from gpuwire_checks.baseline.store import load_baselines
-from gpuwire_checks.baseline.wiring import ExpectedLinks, Wiring
+from gpuwire_checks.baseline.wiring import ExpectedFabric, ExpectedLinks, Wiring
 from gpuwire_checks.shipped import shipped_baselines
 from gpuwire_checks.units import format_rate, format_size
 
@@ -59,7 +59,7 @@ def _overview(reference: Baseline) -> Sequence[str]:
         _pairs(wiring.peers),
         f"gen {pcie.generation} x{pcie.width}" if pcie else _LEFT_OUT,
         wiring.ecc or _LEFT_OUT,
-        f"{wiring.fabric.state}, {wiring.fabric.status}" if wiring.fabric else _LEFT_OUT,
+        _fabric(wiring.fabric),
     )
 
 
@@ -73,6 +73,12 @@ def _links(links: ExpectedLinks | None) -> str:
         for count in counts
     ]
     return " ".join([" or ".join(each), _LINKS[links.kind], *([str(links.version)] if links.version else [])])
+
+
+def _fabric(fabric: ExpectedFabric | None) -> str:
+    if fabric is None:
+        return _LEFT_OUT
+    return ", ".join((fabric.state, fabric.status, *(("a rack's cluster",) if fabric.cluster else ())))
 
 
 def _pairs(table: Mapping[str, str]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
-from gpuwire_checks.baseline.observed import pcie_of
+from gpuwire_checks.baseline.observed import is_in_rack, pcie_of
 from gpuwire_checks.baseline.wiring import ExpectedPcie, Switched, Wiring
 from gpuwire_checks.records import Outcome, Verdict
 from gpuwire_checks.topology.model import Gpu, Pcie, Unread
@@ -87,9 +88,9 @@ def of_gpus(
     actual: Callable[[Gpu], str | int | Unread],
     *,
     what: str,
-    words: str = "{}",
+    worse: Literal["REGRESSED", "CHANGED"] = "REGRESSED",
 ) -> Rule[GpuNumber]:
-    """A rule that compares one value of each GPU with the baseline's."""
+    """A rule that compares one value of each GPU with the baseline's; a value that only CHANGED is of software."""
 
     def parts(held: Held) -> Sequence[GpuNumber]:
         return [number for number in held.numbers if _is_known(held, number)]
@@ -105,9 +106,9 @@ def of_gpus(
         if isinstance(gpu, Verdict):
             return gpu
         wanted = expected(held.expected, number)
-        return compare(held, rule, gpu_label(number), expected=wanted, actual=actual(gpu), words=words)
+        return compare(held, rule, gpu_label(number), expected=wanted, actual=actual(gpu), worse=worse)
 
-    return Rule(what=what, parts=parts, label=gpu_label, judge=judge)
+    return Rule(what=what, parts=parts, label=gpu_label, judge=judge, software=worse == "CHANGED")
 
 
 def slot(held: Held, number: GpuNumber) -> Verdict:
@@ -202,7 +203,12 @@ def fabric(held: Held, number: GpuNumber) -> Verdict:
     if not isinstance(state.fabric_unhealthy, Unread) and state.fabric_unhealthy:
         reason = f"{part}: the fabric is {_word(state.fabric)}, and unhealthy: {', '.join(state.fabric_unhealthy)}"
         return verdict(held, "fabric", part, Outcome.REGRESSED, reason)
-    unread = next((value for value in (state.fabric, state.fabric_status) if isinstance(value, Unread)), None)
+    in_rack = is_in_rack(state) if wanted and wanted.cluster == "rack" else True
+    if in_rack is False:
+        reason = f"{part}: the fabric has a cluster of zeros: this node is in no rack's NVLink domain, and was in one"
+        return verdict(held, "fabric", part, Outcome.REGRESSED, reason)
+    told = (state.fabric, state.fabric_status, in_rack)
+    unread = next((value for value in told if isinstance(value, Unread)), None)
     said = f"{wanted.state}/{wanted.status}" if wanted else None
     actual = unread if unread is not None else f"{_word(state.fabric)}/{_word(state.fabric_status)}"
     return compare(held, "fabric", part, expected=said, actual=actual)

@@ -115,7 +115,7 @@ def compare(
     expected: _T | None,
     actual: _T | Unread,
     words: str = "{}",
-    worse: Literal["MISSING", "REGRESSED"] = "REGRESSED",
+    worse: Literal["MISSING", "REGRESSED", "CHANGED"] = "REGRESSED",
     better: bool = False,
 ) -> Verdict:
     """PASS when both are equal; otherwise a fault that names the part, what it has and what it should have.

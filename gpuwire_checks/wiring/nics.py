@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from gpuwire_checks.baseline.observed import gpu_nic_paths, physical_nics
 from gpuwire_checks.baseline.wiring import ExpectedNic
@@ -88,13 +89,25 @@ def slot(held: Held, name: str) -> Verdict:
     return compare_pcie(held, "PCIe", name, expected.pcie if expected else None, reached)
 
 
-def numa(held: Held, name: str) -> Verdict:
-    """The NIC is on its NUMA node."""
-    found = _present(held, "NUMA node", name)
-    if isinstance(found, Verdict):
-        return found
-    nic, expected = found
-    return compare(held, "NUMA node", name, expected=expected.numa_node if expected else None, actual=nic.numa_node)
+def of_nics(
+    rule: str,
+    stated: Callable[[ExpectedNic], str | int | None],
+    actual: Callable[[Nic], str | int | Unread],
+    *,
+    what: str,
+    worse: Literal["REGRESSED", "CHANGED"] = "REGRESSED",
+) -> Rule[str]:
+    """A rule that compares one value of each NIC with the baseline's; a value that only CHANGED is of software."""
+
+    def judge(held: Held, name: str) -> Verdict:
+        found = _present(held, rule, name)
+        if isinstance(found, Verdict):
+            return found
+        nic, expected = found
+        wanted = stated(expected) if expected else None
+        return compare(held, rule, name, expected=wanted, actual=actual(nic), worse=worse)
+
+    return Rule(what=what, parts=_known(stated, actual), label=_same, judge=judge, software=worse == "CHANGED")
 
 
 def gpu_paths(held: Held, number: GpuNumber) -> Verdict:
@@ -163,12 +176,7 @@ NIC_RULES: dict[str, Rule[str]] = {
         label=_same,
         judge=slot,
     ),
-    "nic_numa": Rule(
-        what="NICs on a NUMA node",
-        parts=_known(lambda nic: nic.numa_node, lambda nic: nic.numa_node),
-        label=_same,
-        judge=numa,
-    ),
+    "nic_numa": of_nics("NUMA node", lambda nic: nic.numa_node, lambda nic: nic.numa_node, what="NICs on a NUMA node"),
 }
 NEAR_NIC_RULES: dict[str, Rule[GpuNumber]] = {
     "nic_paths": Rule(what="GPUs with NICs", parts=_near_nics, label=gpu_label, judge=gpu_paths)

@@ -26,6 +26,7 @@ class Rule(Generic[K]):
         label: a part as it is named in a test's id.
         judge: the verdict on one part.
         measured: whether it needs what was seen while cases were measured, and so comes after them.
+        software: whether it is about versions: a change is told before any figure, and is no fault of a wire.
     """
 
     what: str
@@ -33,6 +34,7 @@ class Rule(Generic[K]):
     label: Callable[[K], str]
     judge: Callable[[Held, K], Verdict]
     measured: bool = False
+    software: bool = False
 
 
 def gpu_label(number: GpuNumber) -> str:

@@ -30,8 +30,8 @@ def faults(held: Held) -> list[Verdict]:
     """Every fault of the wiring, as far as it can be told before anything is measured; software is not wiring."""
     return [
         verdict
-        for name, rule in RULES.items()
-        if not rule.measured and name not in SOFTWARE_RULES
+        for rule in RULES.values()
+        if not rule.measured and not rule.software
         for part in rule.parts(held)
         if (verdict := rule.judge(held, part)).outcome.is_fault
     ]

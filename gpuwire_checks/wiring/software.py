@@ -1,16 +1,19 @@
-"""Software held to the baseline: a change is told before any figure, and is no fault of a wire."""
+"""Software and firmware held to the baseline: a change is told before any figure, and is no fault of a wire."""
 
 from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
+from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from gpuwire_checks.records import Outcome, Verdict
 from gpuwire_checks.topology.model import Unread
+from gpuwire_checks.wiring.gpus import of_gpus
 from gpuwire_checks.wiring.held import Held, verdict
+from gpuwire_checks.wiring.nics import of_nics
 from gpuwire_checks.wiring.rule import Rule
 
 NAMES = ("driver", "cuda", "rocm", "nccl", "torch", "kernel", "python")
@@ -59,6 +62,22 @@ def _same(name: str) -> str:
     return name
 
 
-SOFTWARE_RULES: dict[str, Rule[str]] = {
-    "software": Rule(what="software versions in the baseline", parts=_stated, label=_same, judge=version)
+SOFTWARE_RULES: dict[str, Rule[Any]] = {
+    "software": Rule(
+        what="software versions in the baseline", parts=_stated, label=_same, judge=version, software=True
+    ),
+    "vbios": of_gpus(
+        "VBIOS",
+        lambda wiring, number: wiring.vbios_of(number),
+        lambda gpu: gpu.state.firmware,
+        what="GPUs with a VBIOS version",
+        worse="CHANGED",
+    ),
+    "nic_firmware": of_nics(
+        "firmware",
+        lambda nic: nic.firmware,
+        lambda nic: nic.firmware,
+        what="NICs with a firmware version",
+        worse="CHANGED",
+    ),
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpuwire_checks.baseline.observed import is_in_rack
 from gpuwire_checks.topology.model import Gpu, Link, Nic, NodeTopology, PairPath, Unread
 
 Break = Callable[[NodeTopology], NodeTopology]
@@ -135,6 +136,10 @@ def _has_fabric(node: NodeTopology) -> bool:
     return not isinstance(node.gpus[0].state.fabric, Unread)
 
 
+def _in_rack(node: NodeTopology) -> bool:
+    return is_in_rack(node.gpus[0].state) is True
+
+
 def _nvidia(node: NodeTopology) -> bool:
     return node.gpus[0].vendor == "nvidia"
 
@@ -184,5 +189,18 @@ FAULTS = {
         fits=_has_fabric,
     ),
     "another driver": Fault(breaks=new_driver, rule="software", part="driver", says="driver is 575.51.03"),
+    "a fabric without its rack": Fault(
+        breaks=with_state(0, fabric_cluster="00000000-0000-0000-0000-000000000000"),
+        rule="fabric",
+        part="GPU0",
+        says="in no rack's NVLink domain",
+        fits=_in_rack,
+    ),
+    "another VBIOS": Fault(
+        breaks=with_state(0, firmware="96.00.99.00.01"), rule="vbios", part="GPU0", says="VBIOS is 96.00.99.00.01"
+    ),
+    "another NIC firmware": Fault(
+        breaks=with_nic("mlx5_3", firmware="28.40.1000"), rule="nic_firmware", part="mlx5_3", says="firmware is 28.40"
+    ),
     "ECC off": Fault(breaks=with_state(0, ecc=False), rule="ecc", part="GPU0", says="ECC is disabled"),
 }

@@ -10,8 +10,8 @@ import pytest
 from faulty import FAULTS, Fault
 from reference_nodes import node_of
 
-from gpuwire_checks.baseline.observed import observed_software, observed_wiring
 from gpuwire_checks.baseline.model import Baseline
+from gpuwire_checks.baseline.observed import observed_software, observed_wiring
 from gpuwire_checks.baseline.store import baseline_files, load_baseline
 from gpuwire_checks.baseline.wiring import Wiring
 from gpuwire_checks.records import Outcome, Verdict
