@@ -215,6 +215,20 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeenDevice:
+    """An accelerator as the framework sees it, under its number there.
+
+    Attributes:
+        uuid: as the framework writes it, without the driver's ``GPU-``; None where it does not tell.
+        pci_address: ``0000:1b:00.0``; None where it does not tell.
+    """
+
+    model: str
+    uuid: str | None = None
+    pci_address: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What the judge made of one case.
 

@@ -14,6 +14,12 @@ def test_gpu(judged: Trial, expect: Expect) -> None:
     expect.met(judged)
 
 
+@pytest.mark.rule("framework")
+def test_framework(judged: Trial, expect: Expect) -> None:
+    """Torch sees each GPU, under the number that its driver gives it: otherwise the wrong one would be blamed."""
+    expect.met(judged)
+
+
 @pytest.mark.rule("links")
 def test_links(judged: Trial, expect: Expect) -> None:
     """Every NVLink or xGMI link of a GPU is up: with one down, P2P still works and is slower."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpuwire_checks.collectives import COLLECTIVES
 from gpuwire_checks.errors import MeasurementError
-from gpuwire_checks.records import LATENCY, Case, Measurement, Mismatch
+from gpuwire_checks.records import LATENCY, Case, Measurement, Mismatch, SeenDevice
 from gpuwire_checks.topology.model import CounterValue, NodeTopology, Pcie, Unread
 
 Script = Callable[[Case, int], "float | Mismatch | str"]
@@ -18,8 +18,9 @@ why it could not be measured."""
 class FakeRanks:
     """Stands for ranks on a node. ``figure`` is asked for every attempt."""
 
-    def __init__(self, figure: Script, *, slow_rank: int | None = None) -> None:
+    def __init__(self, figure: Script, *, slow_rank: int | None = None, devices: tuple[SeenDevice, ...] = ()) -> None:
         self.software: Mapping[str, str] = {"torch": "2.13.0"}
+        self.devices = devices
         self._figure = figure
         self._slow_rank = slow_rank
         self._attempts: dict[Case, int] = {}
@@ -41,6 +42,14 @@ class FakeRanks:
             raise MeasurementError(answer)
         wrong = (answer,) if isinstance(answer, Mismatch) else ()
         return measurement(case, 1.0 if isinstance(answer, Mismatch) else answer, wrong, slow_rank=self._slow_rank)
+
+
+def seen_by_torch(node: NodeTopology) -> tuple[SeenDevice, ...]:
+    """Every GPU of a node, as a framework that agrees with the driver sees it."""
+    return tuple(
+        SeenDevice(model=str(gpu.model), uuid=str(gpu.uuid).removeprefix("GPU-"), pci_address=str(gpu.pci_address))
+        for gpu in node.gpus
+    )
 
 
 class FakeWires:

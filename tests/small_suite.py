@@ -13,7 +13,7 @@ import yaml
 SUITES = Path(__file__).resolve().parents[1] / "suites"
 CONFTEST = """
 import pytest
-from fakes import FakeRanks, FakeWires, Mismatch
+from fakes import FakeRanks, FakeWires, Mismatch, seen_by_torch
 from topologies import cpu_node, gpu_node
 from wired import broken, hgx_node
 
@@ -30,7 +30,7 @@ def pytest_gpuwire_topology(config):
     return NODE
 
 def pytest_gpuwire_ranks(config, spec, folder):
-    return FakeRanks(figure, slow_rank={slow_rank})
+    return FakeRanks(figure, slow_rank={slow_rank}, devices=seen_by_torch(NODE))
 
 def pytest_gpuwire_watcher(config):
     return FakeWires(NODE, grows={grows})

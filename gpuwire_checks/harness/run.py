@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpuwire_checks.errors import BaselineError
@@ -74,7 +75,7 @@ class Run:
     @property
     def watched(self) -> Watched:
         """What was seen of the wires under load so far."""
-        return self._watch.watched
+        return replace(self._watch.watched, devices=self._ranks.devices)
 
     def try_case(self, case: Case) -> Trial:
         """Measure and judge a case; what went wrong is in the verdict, never raised."""

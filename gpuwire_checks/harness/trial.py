@@ -10,7 +10,7 @@ from typing import Protocol
 
 from gpuwire_checks.errors import MeasurementError
 from gpuwire_checks.judge import Rule, judge
-from gpuwire_checks.records import Bound, Case, Measurement, Outcome, Verdict
+from gpuwire_checks.records import Bound, Case, Measurement, Outcome, SeenDevice, Verdict
 
 
 class Measures(Protocol):
@@ -19,6 +19,11 @@ class Measures(Protocol):
     @property
     def software(self) -> Mapping[str, str]:
         """Versions as the ranks see them, once they are ready."""
+        ...
+
+    @property
+    def devices(self) -> tuple[SeenDevice, ...] | None:
+        """The accelerators that the framework sees, by their number there; None as long as nobody looked."""
         ...
 
     def start(self) -> None:
@@ -38,6 +43,7 @@ class NoRanks:
     """Stands in where a recorded node is judged: nothing is measured there."""
 
     software: Mapping[str, str] = MappingProxyType({})
+    devices: tuple[SeenDevice, ...] | None = None
 
     def start(self) -> None:
         """Nothing to start."""

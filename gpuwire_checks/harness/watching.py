@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from gpuwire_checks.harness.trial import Measures
-from gpuwire_checks.records import Case, Measurement
+from gpuwire_checks.records import Case, Measurement, SeenDevice
 from gpuwire_checks.topology.model import CounterValue, Pcie, Unread
 from gpuwire_checks.wiring.held import Growth, Watched
 
@@ -113,6 +113,10 @@ class WatchedRanks:
     @property
     def software(self) -> Mapping[str, str]:
         return self._ranks.software
+
+    @property
+    def devices(self) -> tuple[SeenDevice, ...] | None:
+        return self._ranks.devices
 
     def start(self) -> None:
         self._ranks.start()

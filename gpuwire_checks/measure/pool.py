@@ -10,6 +10,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,18 @@ import psutil
 from gpuwire_checks.errors import MeasurementError
 from gpuwire_checks.measure.launch.local import LOOPBACK, PoolSpec, RankProcess, launch
 from gpuwire_checks.measure.protocol import Channel, Message, ProtocolError
+from gpuwire_checks.records import SeenDevice
 
 _POLL_SECONDS = 0.1
 _GRACE_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a rank that is ready says of its surroundings: versions by name, and accelerators by their number."""
+
+    software: Mapping[str, str]
+    devices: tuple[SeenDevice, ...]
 
 
 class Pool:
@@ -43,14 +53,17 @@ class Pool:
             self._close_sockets()
             raise
 
-    def wait_ready(self, *, seconds: float) -> dict[str, str]:
-        """Wait until every rank has joined the world; returns the software as rank 0 sees it.
+    def wait_ready(self, *, seconds: float) -> Seen:
+        """Wait until every rank has joined the world; returns what rank 0 sees.
 
         Raises:
             MeasurementError: a rank ended, or did not join within ``seconds``; names it, with its last lines.
         """
         ready = self._gather("ready", None, doing="joining the process group", seconds=seconds)
-        return dict(ready[0]["software"])
+        first = ready[0]
+        return Seen(
+            software=dict(first["software"]), devices=tuple(SeenDevice(**device) for device in first["devices"])
+        )
 
     def ask(self, job: str, parameters: Mapping[str, Any], *, seconds: float) -> list[Any]:
         """Have every rank run a job; returns their answers, by rank.

@@ -38,10 +38,10 @@ def main() -> None:
     bind_process(settings["cpus"])
     channel = _connect(rank)
     # torch takes a second: first the channel, so that a rank that fails to import it is known by name.
-    state, software = _join(settings, rank)
+    state, ready = _join(settings, rank)
     gc.freeze()
     gc.enable()
-    channel.send({"event": "ready", "rank": rank, "software": software})
+    channel.send({"event": "ready", "rank": rank, **ready})
     _serve(channel, state)
 
 
@@ -61,13 +61,14 @@ def _connect(rank: int) -> Channel:
     return channel
 
 
-def _join(settings: dict[str, Any], rank: int) -> tuple[RankState, dict[str, str]]:
+def _join(settings: dict[str, Any], rank: int) -> tuple[RankState, dict[str, Any]]:
     import torch  # noqa: PLC0415
     import torch.distributed as dist  # noqa: PLC0415
 
     from gpuwire_checks.measure import jobs  # noqa: PLC0415
     from gpuwire_checks.measure.buffers import Arena  # noqa: PLC0415
     from gpuwire_checks.measure.case_run import RankState  # noqa: PLC0415
+    from gpuwire_checks.measure.seeing import seen_devices  # noqa: PLC0415
     from gpuwire_checks.measure.timing import clock_for  # noqa: PLC0415
 
     if not dist.is_backend_available(settings["backend"]):
@@ -99,7 +100,8 @@ def _join(settings: dict[str, Any], rank: int) -> tuple[RankState, dict[str, str
         loop_cpus=tuple(settings["loop_cpus"]),
     )
     jobs.init_process_group(state)
-    return state, jobs.software()
+    # All ranks see the same: the first tells.
+    return state, {"software": jobs.software(), "devices": seen_devices() if rank == 0 else []}
 
 
 def _serve(channel: Channel, state: RankState) -> None:

@@ -13,7 +13,7 @@ from gpuwire_checks.errors import MeasurementError
 from gpuwire_checks.measure.faults import Fault
 from gpuwire_checks.measure.launch.local import PoolSpec
 from gpuwire_checks.measure.pool import Pool
-from gpuwire_checks.records import Case, Measurement, Mismatch, Samples, SizeClass
+from gpuwire_checks.records import Case, Measurement, Mismatch, Samples, SeenDevice, SizeClass
 
 # Shifts the check's data from attempt to attempt; any odd number that is not a size.
 _SHIFT_STEP = 7919
@@ -53,6 +53,7 @@ class Ranks:
         self._failed_starts: list[str] = []
         self._attempts = 0
         self.software: Mapping[str, str] = {}
+        self.devices: tuple[SeenDevice, ...] | None = None
 
     def start(self) -> None:
         """Start the ranks without waiting for them, so that they import torch while the driver goes on."""
@@ -90,7 +91,8 @@ class Ranks:
         try:
             self.start()
             assert self._pool is not None
-            self.software = self._pool.wait_ready(seconds=self.deadlines.start_seconds)
+            seen = self._pool.wait_ready(seconds=self.deadlines.start_seconds)
+            self.software, self.devices = seen.software, seen.devices
         except MeasurementError as error:
             self._failed_starts.append(str(error))
             self._discard()

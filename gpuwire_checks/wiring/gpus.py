@@ -30,12 +30,12 @@ def presence(held: Held, number: GpuNumber) -> Verdict:
             held, part, part, Outcome.MISSING, f"{part} is on the bus and does not answer its driver: {told}"
         )
     wanted = held.expected.model
-    if wanted is not None and not isinstance(gpu.model, Unread) and _plain(gpu.model) == _plain(wanted):
+    if wanted is not None and not isinstance(gpu.model, Unread) and plain_model(gpu.model) == plain_model(wanted):
         wanted = gpu.model
     return compare(held, "model", part, expected=wanted, actual=gpu.model, worse="MISSING")
 
 
-def _plain(model: str) -> str:
+def plain_model(model: str) -> str:
     """The model without the vendor, which drivers before 460 left out (``A100-SXM4-40GB``)."""
     return model.removeprefix("NVIDIA ").removeprefix("AMD ")
 

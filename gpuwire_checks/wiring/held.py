@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal, TypeVar
 
 from gpuwire_checks.baseline.wiring import Wiring
-from gpuwire_checks.records import Outcome, Verdict
+from gpuwire_checks.records import Outcome, SeenDevice, Verdict
 from gpuwire_checks.topology.model import Gpu, Nic, NodeTopology, Pcie, Unread
 from gpuwire_checks.wiring.matching import Matching, match_gpus
 
@@ -35,12 +35,14 @@ class Watched:
         pcie: of each GPU by name, the highest generation and width seen.
         growth: counters that grew.
         counted: the parts whose counters could be read.
+        devices: the accelerators that the framework sees, by their number there; None when nobody looked.
     """
 
     seconds: float
     pcie: Mapping[str, Pcie]
     growth: tuple[Growth, ...]
     counted: frozenset[str]
+    devices: tuple[SeenDevice, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

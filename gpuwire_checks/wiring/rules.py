@@ -7,6 +7,7 @@ from typing import Any
 
 from gpuwire_checks.records import Verdict
 from gpuwire_checks.wiring.counters import COUNTER_RULES
+from gpuwire_checks.wiring.framework import FRAMEWORK_RULES
 from gpuwire_checks.wiring.gpus import GPU_RULES
 from gpuwire_checks.wiring.held import Held
 from gpuwire_checks.wiring.links import GPU_LINK_RULES, LINK_RULES, PAIR_RULES
@@ -16,6 +17,7 @@ from gpuwire_checks.wiring.software import SOFTWARE_RULES
 
 RULES: Mapping[str, Rule[Any]] = {
     **GPU_RULES,
+    **FRAMEWORK_RULES,
     **GPU_LINK_RULES,
     **LINK_RULES,
     **PAIR_RULES,

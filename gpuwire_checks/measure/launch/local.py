@@ -18,6 +18,8 @@ LOOPBACK = "127.0.0.1"
 
 
 # What the user has set already stays as it is.
+# CUDA numbers the fastest GPU first unless told otherwise, and drivers by PCI address: the wrong one would be blamed.
+_DEFAULTS = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 _CPU_DEFAULTS = {
     # gloo looks its address up by host name, which many containers cannot resolve.
     "GLOO_SOCKET_IFNAME": "lo",
@@ -113,6 +115,7 @@ def _environment(spec: PoolSpec, rank: int, *, control: str, token: str, port: i
     }
     package_root = str(Path(gpuwire_checks.__file__).parents[1])
     return {
+        **_DEFAULTS,
         **(_CPU_DEFAULTS if spec.device == "cpu" else {}),
         **os.environ,
         **dict(spec.environment),
