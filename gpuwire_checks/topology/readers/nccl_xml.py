@@ -346,9 +346,6 @@ def _paths(
         b, place = devices[at]
         found = ((a, _pcie_path(other, place)) for a, other in devices[:at])
         paths += [PairPath(a=a, b=b, path=path) for a, path in found if path is not None]
-    if any(pair.path == "PHB" for pair in paths):
-        text = "PHB is what NCCL calls two devices at one NUMA node; nvidia-smi says NODE where host bridges part them"
-        doubts.append(Doubt(line=None, text=text))
     return tuple(paths)
 
 
@@ -380,8 +377,8 @@ def _xgmi(count: int) -> str:
 def _pcie_path(a: _Place, b: _Place) -> str | None:
     """The class of a path through the tree, None where it is not sure.
 
-    One switch is PIX, more are PXB, one CPU is PHB, another is SYS (ncclTopoSetPaths in paths.cc); functions of one
-    card share their slot.
+    One switch is PIX, more are PXB, another CPU is SYS (ncclTopoSetPaths in paths.cc); functions of one card share
+    their slot. At one CPU the dump does not tell one host bridge from two, PHB from NODE: NCCL calls both PHB.
     """
     if isinstance(a.address, Unread) or isinstance(b.address, Unread) or a.address == b.address:
         return None
@@ -392,7 +389,7 @@ def _pcie_path(a: _Place, b: _Place) -> str | None:
         return "PIX" if len(a.above) + len(b.above) - 2 * shared == 0 else "PXB"
     if isinstance(a.numa, Unread) or isinstance(b.numa, Unread):
         return None
-    return "PHB" if a.numa == b.numa else "SYS"
+    return None if a.numa == b.numa else "SYS"
 
 
 def _same(one: _Place, other: _Place) -> bool:
