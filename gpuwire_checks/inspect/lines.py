@@ -15,7 +15,7 @@ _NOTES_AT_MOST = 40
 def inspection_lines(inspection: Inspection) -> list[str]:
     """The verdict in a sentence, then every finding, a line each."""
     worst = next((finding for finding in inspection.findings if finding.level is inspection.level), None)
-    first = worst.text if worst else "nothing to say of it"
+    first = worst.text if worst else _first_fact(inspection)
     lines = [f"{inspection.level.value} {inspection.source} ({inspection.format}): {first}"]
     rest = [finding for finding in inspection.findings if finding is not worst]
     notes = [finding for finding in rest if finding.level is Level.NOTE]
@@ -26,6 +26,10 @@ def inspection_lines(inspection: Inspection) -> list[str]:
     if len(notes) > _NOTES_AT_MOST:
         lines.append(f"  ... and {len(notes) - _NOTES_AT_MOST} more notes (--json has them all)")
     return lines
+
+
+def _first_fact(inspection: Inspection) -> str:
+    return next((finding.text for finding in inspection.findings), "nothing to say of it")
 
 
 def _words(finding: Finding) -> str:

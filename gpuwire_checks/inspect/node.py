@@ -11,10 +11,22 @@ from gpuwire_checks.inspect.references import References
 from gpuwire_checks.inspect.state import state_findings
 from gpuwire_checks.topology.describe import describe
 from gpuwire_checks.topology.model import Nic, NodeTopology, PciDevice, Unread
-from gpuwire_checks.topology.wires import odd_one
+from gpuwire_checks.topology.wires import gpu_pairs, odd_one
 
 _REDIRECT = ("ReqRedir", "CmpltRedir", "UpstreamFwd")
 """ACS controls that send peer traffic up through the root complex (PCI Express Base Specification, ACS Control)."""
+
+
+_NIC_CLASSES = {0x0200: "ethernet", 0x0207: "infiniband"}
+"""PCI class and subclass, by the PCI Code and ID Assignment Specification."""
+_BUS_WORDS = {
+    "gpu": ("GPU", "GPUs"),
+    "nvswitch": ("NVSwitch", "NVSwitches"),
+    "nic": ("NIC", "NICs"),
+    "infiniband": ("InfiniBand NIC", "InfiniBand NICs"),
+    "ethernet": ("Ethernet NIC", "Ethernet NICs"),
+    "switch": ("PCI bridge", "PCI bridges"),
+}
 
 
 def inspect_node(node: NodeTopology, references: References) -> list[Finding]:
@@ -34,7 +46,7 @@ def inspect_node(node: NodeTopology, references: References) -> list[Finding]:
 
 def _facts(node: NodeTopology) -> Iterable[Finding]:
     lines = describe(node)[: -len(node.doubts) or None]
-    return [Finding(level=Level.NOTE, text=line) for line in lines]
+    return [Finding(level=Level.NOTE, text=line.removeprefix(f"{node.source}: ")) for line in lines]
 
 
 def _doubt_findings(node: NodeTopology) -> Iterable[Finding]:
@@ -52,11 +64,22 @@ def _pair_findings(node: NodeTopology) -> Iterable[Finding]:
         yield Finding(level=Level.FAIL, text=text, part=odd)
         return
     if any(pair.links for pair in node.paths):
-        yield Finding(level=Level.PASS, text="no GPU and no pair of GPUs is an odd one out by its links")
+        yield Finding(level=Level.PASS, text=f"{len(node.gpus)} GPUs, {_paths_words(node)}; no odd one out")
     elif any(pair.path == "PCIE" for pair in node.paths):
         hops = {pair.hops for pair in node.paths if not isinstance(pair.hops, Unread)}
         over = f" over {max(hops)} hops, through the CPUs" if hops and max(hops) > 2 else ""
-        yield Finding(level=Level.NOTE, text=f"no xGMI link: every pair of GPUs is joined over PCIe{over}")
+        text = f"{len(node.gpus)} GPUs, no xGMI link: every pair is joined over PCIe{over}"
+        yield Finding(level=Level.PASS, text=text)
+
+
+def _paths_words(node: NodeTopology) -> str:
+    counts = Counter(pair.path for pair in gpu_pairs(node))
+    possible = len(node.gpus) * (len(node.gpus) - 1) // 2
+    if counts.total() == possible and len(counts) == 1:
+        return f"{next(iter(counts))} on every pair"
+    known = "" if counts.total() == possible else f"of {possible} pairs "
+    each = (f"{path} on {count}" for path, count in counts.most_common())
+    return f"{known}{', '.join(each)}{'' if known else ' pairs'}"
 
 
 def _port_findings(node: NodeTopology) -> Iterable[Finding]:
@@ -80,14 +103,19 @@ def _port(nic: Nic) -> str:
 
 
 def _bus_findings(pci: tuple[PciDevice, ...]) -> Iterable[Finding]:
-    kinds = Counter[str](device.kind for device in pci)
-    words = {"gpu": ("GPU", "GPUs"), "nvswitch": ("NVSwitch", "NVSwitches"), "nic": ("NIC", "NICs")}
-    words["switch"] = ("PCI bridge", "PCI bridges")
-    named = [f"{count} {words[kind][count > 1]}" for kind, count in kinds.items() if kind in words]
-    if kinds["gpu"] or kinds["nvswitch"] or kinds["nic"]:
+    kinds = Counter(_bus_kind(device) for device in pci)
+    named = [f"{count} {_BUS_WORDS[kind][count > 1]}" for kind, count in kinds.items() if kind in _BUS_WORDS]
+    if any(kinds[kind] for kind in _BUS_WORDS if kind != "switch"):
         yield Finding(level=Level.PASS, text=f"on the PCI bus: {', '.join(named)}")
     yield from _narrow(pci)
     yield from _acs(pci)
+
+
+def _bus_kind(device: PciDevice) -> str:
+    """The kind, and of a NIC which by its PCI class."""
+    if device.kind != "nic" or isinstance(device.class_code, Unread):
+        return device.kind
+    return _NIC_CLASSES.get(device.class_code >> 8, "nic")
 
 
 def _narrow(pci: tuple[PciDevice, ...]) -> Iterable[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 
 from gpuwire_checks.inspect.finding import Finding, Level
@@ -11,6 +11,8 @@ from gpuwire_checks.topology.model import COUNTERS, Gpu, NodeTopology, Unread
 
 _REST = frozenset({"Idle", "Applications Clocks Setting", "Display Clock Setting"})
 """Clock event reasons that hold nothing back that should run."""
+_CAPS = frozenset({"sw power cap", "sync boost"})
+"""Held back by the power limit or by a slower GPU of its group: no slowdown that heat or a fault brings."""
 _HOT_MARGIN_C = 10
 _PARITY_C = 5
 
@@ -80,7 +82,8 @@ def _clocks(gpu: Gpu) -> Iterable[Finding]:
     held = () if isinstance(reasons, Unread) else tuple(reason for reason in reasons if reason not in _REST)
     if held:
         text = f"{gpu.name}: clocks are held back now: {', '.join(held)}"
-        yield Finding(level=Level.WARN, text=text, part=gpu.name)
+        level = Level.NOTE if {reason.lower() for reason in held} <= _CAPS else Level.WARN
+        yield Finding(level=level, text=text, part=gpu.name)
     if isinstance(margin, int) and margin < _HOT_MARGIN_C:
         text = f"{gpu.name}: {margin} C below the temperature at which it slows down"
         yield Finding(level=Level.WARN, text=text, part=gpu.name)
@@ -88,22 +91,34 @@ def _clocks(gpu: Gpu) -> Iterable[Finding]:
 
 def _counters(node: NodeTopology) -> Iterable[Finding]:
     """Time lost since the driver was loaded, and counts that are not 0: what they stood at before is not known."""
-    times: dict[str, list[str]] = {}
+    lost: dict[str, dict[str, int]] = {}
     counts: list[str] = []
     for counter in node.counters:
-        if isinstance(counter.value, Unread) or not counter.value:
+        if isinstance(counter.value, Unread):
             continue
         if COUNTERS.get(counter.name) == "us":
-            times.setdefault(counter.part, []).append(f"{counter.value} us of {counter.name}")
-        else:
+            lost.setdefault(counter.part, {})[counter.name] = counter.value
+        elif counter.value:
             counts.append(f"{counter.part} {counter.name} {counter.value}")
-    now = {gpu.name: gpu for gpu in node.gpus}
-    for part, texts in times.items():
-        text = f"{part}: {' and '.join(texts)} since load{_now(now.get(part))}"
-        yield Finding(level=Level.WARN, text=text, part=part)
+    yield from _lost(lost, {gpu.name: gpu for gpu in node.gpus})
     if counts:
         shown = ", ".join(counts[:8]) + (f" and {len(counts) - 8} more" if len(counts) > 8 else "")
         yield Finding(level=Level.NOTE, text=f"counters that are not 0 (only their growth under load counts): {shown}")
+
+
+def _lost(lost: Mapping[str, Mapping[str, int]], gpus: Mapping[str, Gpu]) -> Iterable[Finding]:
+    """A GPU that slowed down, or that is capped where another is not; a cap that all share is what load does."""
+    shared = {name for name in _CAPS if lost and all(times.get(name) for times in lost.values())}
+    slowed = [part for part, times in lost.items() if any(times[name] for name in times if name not in shared)]
+    for part in slowed:
+        texts = [f"{microseconds} us of {name}" for name, microseconds in lost[part].items() if microseconds]
+        text = f"{part}: {' and '.join(texts)} since load{_now(gpus.get(part))}"
+        yield Finding(level=Level.WARN, text=text, part=part)
+    for name in sorted(shared) if not slowed else ():
+        seconds = [times[name] / 1e6 for times in lost.values()]
+        span = f"{min(seconds):.1f} to {max(seconds):.1f}" if len(seconds) > 1 else f"{seconds[0]:.1f}"
+        text = f"{name} since load: {span} s on {len(lost)} of {len(lost)} GPUs, as load at the power limit does"
+        yield Finding(level=Level.NOTE, text=text)
 
 
 def _now(gpu: Gpu | None) -> str:
@@ -130,7 +145,8 @@ def _temperatures(gpus: Sequence[Gpu]) -> Iterable[Finding]:
     known = {gpu.index: gpu.state.temperature_c for gpu in gpus if isinstance(gpu.state.temperature_c, int)}
     if len(known) < 2:
         return
-    text = f"temperatures {min(known.values())} to {max(known.values())} C"
+    low, high = min(known.values()), max(known.values())
+    text = f"temperatures {low} to {high} C" if low < high else f"temperature {low} C on all"
     even = [t for index, t in known.items() if index % 2 == 0]
     odd = [t for index, t in known.items() if index % 2]
     if even and odd and (min(odd) - max(even) >= _PARITY_C or min(even) - max(odd) >= _PARITY_C):

@@ -49,7 +49,9 @@ def _device_lines(topology: NodeTopology) -> list[str]:
 def _nvlink_lines(topology: NodeTopology) -> list[str]:
     pairs = gpu_pairs(topology)
     if not any(pair.nvlinks for pair in pairs):
-        return [f"NVLink: none shown on {_every(pairs, topology)}"] if pairs else []
+        linked = any(pair.links for pair in pairs)
+        kind = "xGMI" if {gpu.vendor for gpu in topology.gpus} == {"amd"} else "NVLink"
+        return [f"{kind}: none shown on {_every(pairs, topology)}"] if pairs and not linked else []
     by_links = _grouped(pairs, key=lambda pair: pair.nvlinks)
     where = [f"{links} on {_count(len(by_links[links]), 'pair')}" for links in sorted(by_links, reverse=True)]
     equal = f"{pairs[0].nvlinks} links on {_every(pairs, topology)}"
@@ -75,7 +77,7 @@ def _path_lines(topology: NodeTopology) -> list[str]:
         for a, b in combinations(topology.gpus, 2)
         if frozenset((a.name, b.name)) not in known
     ]
-    unknown = [f"path unknown: {_listed(missing, topology)}"] if missing else []
+    unknown = [f"path unknown: {_listed(missing, topology)}"] if missing and pairs else []
     by_path = _grouped(pairs, key=lambda pair: pair.path)
     if len(by_path) == 1:
         return [f"path {pairs[0].path}: {_every(pairs, topology)}", *unknown]
@@ -100,8 +102,17 @@ def _every(pairs: tuple[PairPath, ...], topology: NodeTopology) -> str:
 def _numa_lines(topology: NodeTopology) -> list[str]:
     by_node = _grouped(topology.gpus, key=lambda gpu: gpu.numa_node)
     by_cpus = _grouped(topology.gpus, key=lambda gpu: gpu.cpu_affinity)
-    lines = [f"NUMA node {_word(node)}: {_names(gpus, topology)}" for node, gpus in by_node.items()]
-    return [*lines, *(f"CPU affinity {_word(cpus)}: {_names(gpus, topology)}" for cpus, gpus in by_cpus.items())]
+    return [
+        f"{what} {_word(value)}: {_names(gpus, topology)}"
+        for what, groups in (("NUMA node", by_node), ("CPU affinity", by_cpus))
+        if not _untold(groups)
+        for value, gpus in groups.items()
+    ]
+
+
+def _untold(groups: Iterable[str | int | Unread]) -> bool:
+    """True where no GPU has the fact: it is among the unknown, and not a line of its own."""
+    return set(groups) <= {Unread.UNKNOWN}
 
 
 def _nic_lines(topology: NodeTopology) -> list[str]:
@@ -148,11 +159,22 @@ def _nic_facts(nic: Nic) -> str:
 
 def _host_lines(topology: NodeTopology) -> list[str]:
     """A line per fact known, then one line per reason with the names of those that are not."""
-    facts = {**_cpu_facts(topology), **_system_facts(topology)}
+    facts = {**_gpu_facts(topology), **_cpu_facts(topology), **_system_facts(topology)}
     lines = [f"{name}: {value}" for name, value in facts.items() if not isinstance(value, Unread)]
     unread = [(name, value) for name, value in facts.items() if isinstance(value, Unread)]
     by_reason = _grouped(unread, key=lambda fact: fact[1])
     return [*lines, *(f"{reason.value}: {', '.join(name for name, _ in group)}" for reason, group in by_reason.items())]
+
+
+def _gpu_facts(topology: NodeTopology) -> dict[str, Unread]:
+    """What nothing is known of for any GPU."""
+    gpus = topology.gpus
+    untold = {
+        "paths between GPUs": len(gpus) > 1 and not gpu_pairs(topology),
+        "NUMA node of the GPUs": all(gpu.numa_node is Unread.UNKNOWN for gpu in gpus),
+        "CPU affinity of the GPUs": all(gpu.cpu_affinity is Unread.UNKNOWN for gpu in gpus),
+    }
+    return {name: Unread.UNKNOWN for name, is_untold in untold.items() if is_untold and gpus}
 
 
 def _cpu_facts(topology: NodeTopology) -> dict[str, str | int | Unread]:

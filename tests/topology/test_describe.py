@@ -139,8 +139,24 @@ def test_host_facts_where_known() -> None:
 
 
 def test_host_facts_that_a_matrix_lacks_are_one_line() -> None:
-    unread = "unknown: cpu, hostname, memory, NUMA nodes, virtualised, kernel, python, torch, driver, cuda, nccl"
-    assert unread in describe(mesh(2, "NV4"))
+    host = "cpu, hostname, memory, NUMA nodes, virtualised, kernel, python, torch, driver, cuda, nccl"
+    lines = describe(mesh(2, "NV4"))
+    assert f"unknown: NUMA node of the GPUs, CPU affinity of the GPUs, {host}" in lines
+    assert not [line for line in lines if line.startswith(("NUMA node unknown", "CPU affinity unknown"))]
+
+
+def test_no_path_known_is_among_the_unknown() -> None:
+    lines = describe(replace(mesh(3, "NV4"), paths=()))
+    assert [line for line in lines if line.startswith("unknown: paths between GPUs, ")]
+    assert not [line for line in lines if line.startswith("path ")]
+
+
+def test_xgmi_is_not_called_a_missing_nvlink() -> None:
+    linked = describe(replace(mesh(2, "NV1"), paths=(PairPath(a="GPU0", b="GPU1", path="XGMI"),)))
+    assert not [line for line in linked if "none shown" in line]
+    node = mesh(2, "SYS")
+    amd = tuple(replace(gpu, vendor="amd") for gpu in node.gpus)
+    assert "xGMI: none shown on the GPU pair" in describe(replace(node, gpus=amd))
 
 
 def test_nic_rates_and_states() -> None:
