@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpuwire_checks.topology.amd_asking import AmdAsker, number, word
+from gpuwire_checks.topology.amd_asking import AmdAsker, number, reason_of, told, word
 from gpuwire_checks.topology.amd_gpu import (
     Visible,
+    partition_doubts,
     read_address,
     read_counters,
     read_gpu,
@@ -81,8 +82,8 @@ class AmdSmiSource:
             visible, doubts = self._visible()
         except self._amdsmi.AmdSmiException as error:
             self._started = None
-            text = f"no AMD GPU can be read: amdsmi does not start: {error}; compare amd-smi list"
-            return GpuReading(driver=Unread.UNKNOWN, cuda=None, doubts=(Doubt(line=None, text=text),))
+            text = f"no AMD GPU can be read: amdsmi does not start: {told(error)}; compare amd-smi list"
+            return GpuReading(driver=reason_of(error), cuda=None, doubts=(Doubt(line=None, text=text),))
         asker = AmdAsker(self._amdsmi)
         addresses = {name: read_address(asker, name, handle) for name, handle in visible}
         gpus = tuple(read_gpu(asker, index, handle, addresses) for index, (_, handle) in enumerate(visible))
@@ -94,7 +95,7 @@ class AmdSmiSource:
             counters=read_counters(asker, visible),
             driver=word(driver, "driver_version"),
             cuda=None,
-            doubts=(*doubts, *asker.doubts()),
+            doubts=(*doubts, *partition_doubts(asker, visible), *asker.doubts()),
         )
 
     def counters(self) -> tuple[CounterValue, ...]:
@@ -146,8 +147,12 @@ class AmdSmiSource:
         return [handle for _, handle in sorted(zip(nodes, handles, strict=True), key=lambda pair: int(pair[0]))]
 
     def _uuid(self, handle: Any) -> str | Unread:
-        found = AmdAsker(self._amdsmi).ask(None, "UUID", "amdsmi_get_gpu_device_uuid", handle)
-        return found if isinstance(found, Unread) else str(found)
+        """ROCr's name of a GPU, in capitals: its serial number; amdsmi's own UUID is another one.
+
+        Source: ``_raw_device_uuid_amdsmi`` in torch.cuda.
+        """
+        found = word(AmdAsker(self._amdsmi).ask(None, "serial", "amdsmi_get_gpu_asic_info", handle), "asic_serial")
+        return found if isinstance(found, Unread) else f"GPU-{found.removeprefix('0x').upper():0>16}"
 
 
 def _chosen(environ: Mapping[str, str], uuids: Sequence[str | Unread]) -> tuple[int, ...]:
@@ -155,8 +160,9 @@ def _chosen(environ: Mapping[str, str], uuids: Sequence[str | Unread]) -> tuple[
 
     Source: ROCm documentation, "GPU isolation techniques"; HIP takes CUDA_VISIBLE_DEVICES where its own is not set.
     """
-    left = visible_devices(environ.get("ROCR_VISIBLE_DEVICES"), uuids)
-    setting = environ.get("HIP_VISIBLE_DEVICES", environ.get("CUDA_VISIBLE_DEVICES"))
+    given = {name: setting.upper() for name, setting in environ.items() if name.endswith("_VISIBLE_DEVICES")}
+    left = visible_devices(given.get("ROCR_VISIBLE_DEVICES"), uuids)
+    setting = given.get("HIP_VISIBLE_DEVICES", given.get("CUDA_VISIBLE_DEVICES"))
     return tuple(left[at] for at in visible_devices(setting, [uuids[device] for device in left]))
 
 

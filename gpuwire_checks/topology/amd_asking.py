@@ -8,7 +8,7 @@ from gpuwire_checks.topology.model import Doubt, Unread
 
 _NOT_SUPPORTED, _NOT_YET_IMPLEMENTED, _NO_PERM = 2, 3, 10
 """amdsmi_status_t (ROCm/amdsmi, include/amd_smi/amdsmi.h)."""
-_REASONS = {
+_REASONS: dict[int | None, Unread] = {
     _NOT_SUPPORTED: Unread.NOT_SUPPORTED,
     _NOT_YET_IMPLEMENTED: Unread.NOT_SUPPORTED,
     _NO_PERM: Unread.NO_PERMISSION,
@@ -46,6 +46,16 @@ class AmdAsker:
             Doubt(line=None, text=f"{device or 'driver'}: {reason}; unread: {', '.join(what)}")
             for (device, reason), what in self._refused.items()
         )
+
+
+def reason_of(error: Exception) -> Unread:
+    """Why amdsmi told nothing: *unknown* where its error is none that says."""
+    return _REASONS.get(getattr(error, "err_code", None), Unread.UNKNOWN)
+
+
+def told(error: Exception) -> str:
+    """An error in one line: amdsmi's text of it has two."""
+    return " ".join(str(error).split())
 
 
 def _words(error: Any) -> str:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuwire_checks.topology.amd_asking import AmdAsker, number, word
 from gpuwire_checks.topology.devices import pci_address
-from gpuwire_checks.topology.model import CounterValue, Gpu, GpuState, Link, PairPath, Pcie, PeerAccess, Unread
+from gpuwire_checks.topology.model import CounterValue, Doubt, Gpu, GpuState, Link, PairPath, Pcie, PeerAccess, Unread
 
 _GENERATIONS = {2500: 1, 5000: 2, 8000: 3, 16000: 4, 32000: 5, 64000: 6}
 """PCIe generation by MT/s of a lane, as ``pcie_speed`` has it."""
 _BITS = 1e9 / 8
 """Bytes a second in one Gbit/s, the unit of ``max_bandwidth``."""
+_NONE = 0xFFFFFFFF
+"""UINT32_MAX, where amdsmi has no value or the kernel says -1 (``amdsmi_get_link_metrics`` in amd_smi.cc)."""
+_NO_DEVICES = frozenset({"0000:00:00.0", "ffffffffffff:ff:1f.7"})
+"""The other end of a link of which amdsmi knows none: its struct cleared, or filled with ones."""
+_WHOLE = ("SPX", "N/A", "")
+"""Compute partition modes of a board that is one GPU, or that knows none."""
 Visible = Sequence[tuple[str, Any]]
 """GPUs by name, as HIP numbers them, with their handles."""
 
@@ -30,13 +37,13 @@ def read_gpu(asker: AmdAsker, index: int, handle: Any, addresses: Mapping[str, s
         index=index,
         vendor="amd",
         model=word(asic, "market_name"),
-        memory_bytes=vram if isinstance(vram, Unread) else int(vram) << 20,
+        memory_bytes=vram if isinstance(vram, Unread) else int(vram) << 20 or Unread.UNKNOWN,
         pci_address=addresses[name],
         pcie_generation=pcie.generation,
         pcie_width=pcie.width,
         max_pcie_generation=pcie.max_generation,
         max_pcie_width=pcie.max_width,
-        numa_node=numa if isinstance(numa, Unread) else int(numa),
+        numa_node=Unread.UNKNOWN if numa == _NONE else numa,
         cpu_affinity=Unread.UNKNOWN,
         uuid=uuid if isinstance(uuid, Unread) else str(uuid),
         serial=word(asic, "asic_serial"),
@@ -85,30 +92,35 @@ def _links(asker: AmdAsker, name: str, handle: Any, addresses: Mapping[str, str 
     metrics = asker.ask(name, "xGMI links", "amdsmi_get_link_metrics", handle)
     if isinstance(metrics, Unread):
         return metrics
-    names = {address: other for other, address in addresses.items()}
+    # The partitions of one board have its address, and a link leads to the board.
+    shared = {address for address, count in Counter(addresses.values()).items() if count > 1}
+    names = {address: other for other, address in addresses.items() if address not in shared}
     xgmi = asker.library.AmdSmiLinkType.AMDSMI_LINK_TYPE_XGMI
     listed = metrics["links"][: metrics["num_links"]]
-    return tuple(
-        Link(
-            number=at,
-            kind="xgmi",
-            up=bool(link["max_bandwidth"]),
-            speed_bytes=link["max_bandwidth"] * _BITS,
-            remote=_remote(pci_address(str(link["bdf"])), names),
-        )
-        for at, link in enumerate(listed)
-        if link["link_type"] == xgmi
+    return tuple(_link(at, link, names) for at, link in enumerate(listed) if link["link_type"] == xgmi)
+
+
+def _link(number: int, link: Mapping[str, Any], names: Mapping[str | Unread, str]) -> Link:
+    """One of the places that a GPU has for a link; one that leads nowhere known is not known to be a link."""
+    remote, bandwidth = _remote(pci_address(str(link["bdf"])), names), link["max_bandwidth"]
+    told = bandwidth != _NONE and not isinstance(remote, Unread)
+    return Link(
+        number=number,
+        kind="xgmi",
+        up=bool(bandwidth) if told else Unread.UNKNOWN,
+        speed_bytes=bandwidth * _BITS if told else Unread.UNKNOWN,
+        remote=remote,
     )
 
 
 def _remote(address: str | Unread, names: Mapping[str | Unread, str]) -> str | Unread:
-    return address if isinstance(address, Unread) else names.get(address, address)
+    return Unread.UNKNOWN if isinstance(address, Unread) or address in _NO_DEVICES else names.get(address, address)
 
 
 def read_paths(asker: AmdAsker, visible: Visible, gpus: Sequence[Gpu]) -> tuple[PairPath, ...]:
     """Pairs joined by xGMI. The PCIe path class of the others is read from sysfs: amdsmi has hops, and no class."""
     paths: list[PairPath] = []
-    xgmi = asker.library.AmdSmiLinkType.AMDSMI_LINK_TYPE_XGMI
+    xgmi = _xgmi_of_pairs(asker.library)
     for at, (a, handle) in enumerate(visible):
         for b, other in visible[at + 1 :]:
             link = asker.ask(a, f"link to {b}", "amdsmi_topo_get_link_type", handle, other)
@@ -122,8 +134,31 @@ def read_paths(asker: AmdAsker, visible: Visible, gpus: Sequence[Gpu]) -> tuple[
     return tuple(paths)
 
 
+def _xgmi_of_pairs(library: Any) -> int:
+    """What ``amdsmi_topo_get_link_type`` means by xGMI: until 7.0 a type of its own, in which a link's xGMI is PCIe.
+
+    Source: amdsmi_wrapper.py of amdsmi 5.7, 6.2 and 6.4 (amdsmi_io_link_type_t) and of 7.0 (amdsmi_link_type_t).
+    """
+    old = getattr(library, "AmdSmiIoLinkType", None)
+    return int(library.AmdSmiLinkType.AMDSMI_LINK_TYPE_XGMI if old is None else old.XGMI)
+
+
 def _links_to(gpu: Gpu, other: str) -> int:
     return 0 if isinstance(gpu.links, Unread) else sum(link.remote == other for link in gpu.links)
+
+
+def partition_doubts(asker: AmdAsker, visible: Visible) -> tuple[Doubt, ...]:
+    """GPUs that are each a part of one board: in CPX mode an MI300X is listed eight times."""
+    parts: dict[str, list[str]] = {}
+    for name, handle in visible:
+        compute = asker.ask(name, "compute partition", "amdsmi_get_gpu_compute_partition", handle)
+        memory = asker.ask(name, "memory partition", "amdsmi_get_gpu_memory_partition", handle)
+        if not isinstance(compute, Unread) and compute not in _WHOLE:
+            parts.setdefault(f"{compute}/{memory.value if isinstance(memory, Unread) else memory}", []).append(name)
+    return tuple(
+        Doubt(line=None, text=f"{', '.join(names)}: of a board in partition mode {mode}, of which each is one part")
+        for mode, names in parts.items()
+    )
 
 
 def read_peers(asker: AmdAsker, visible: Visible) -> tuple[PeerAccess, ...]:

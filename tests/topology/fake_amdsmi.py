@@ -9,7 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 NOT_SUPPORTED, NO_PERM, BUSY = 2, 10, 30
-XGMI, PCIE = 1, 2
+PCIE, XGMI = 1, 2
+"""amdsmi_link_type_t since amdsmi 7, and amdsmi_io_link_type_t of the pairs before; a link's own type was 2, 1."""
 
 
 class AmdSmiException(Exception):
@@ -19,13 +20,16 @@ class AmdSmiException(Exception):
 class AmdSmiLibraryException(AmdSmiException):
     def __init__(self, code: int) -> None:
         super().__init__(code)
-        self.code = code
+        self.err_code = code
+
+    def __str__(self) -> str:
+        return f"Error code:\n\t{self.err_code} | {self.get_error_info()}"
 
     def get_error_code(self) -> int:
-        return self.code
+        return self.err_code
 
     def get_error_info(self, detailed: bool = True) -> str:
-        return f"AMDSMI_STATUS_{self.code}" + (" - details" if detailed else "")
+        return f"AMDSMI_STATUS_{self.err_code}" + (" - details" if detailed else "")
 
 
 @dataclass
@@ -63,6 +67,7 @@ class FakeAmdSmi:
     ) -> None:
         self.cards, self.joined, self.init, self.no_peers = list(cards), joined, init, no_peers
         self.down: set[tuple[str, str]] = set()
+        self.links: list[dict[str, object]] | None = None
         self.open = 0
 
     def amdsmi_init(self) -> None:
@@ -108,6 +113,7 @@ class FakeAmdSmi:
             }
             for other in others
         ]
+        links = links if self.links is None else self.links
         return {"num_links": len(links), "links": [*links, {"bdf": "0000:00:00.0", "link_type": 0, "max_bandwidth": 0}]}
 
     def __getattr__(self, name: str) -> Any:
@@ -126,4 +132,11 @@ def given(answer: object) -> object:
 
 def cards(count: int) -> list[Card]:
     """Cards alike, in the order of their PCI addresses, and of KFD nodes."""
-    return [Card(bdf=f"0000:{0x0C + at:02x}:00.0", uuid=f"GPU-{at:08x}", node=at + 2) for at in range(count)]
+    return [_card(at) for at in range(count)]
+
+
+def _card(at: int) -> Card:
+    """The UUID is amdsmi's, made of serial number and device id; ROCr's name is the serial number."""
+    card = Card(bdf=f"0000:{0x0C + at:02x}:00.0", uuid=f"{at:02x}ff74a1-0000-1000-80c2-1f0d00000000", node=at + 2)
+    card.answers["gpu_asic_info"] = {"market_name": "AMD Instinct MI300X", "asic_serial": f"0x{0xC21F0D00 + at:016X}"}
+    return card

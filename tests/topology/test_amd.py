@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from fake_amdsmi import BUSY, NO_PERM, NOT_SUPPORTED, AmdSmiException, AmdSmiLibraryException, Card, FakeAmdSmi, cards
+from fake_amdsmi import (
+    BUSY,
+    NO_PERM,
+    NOT_SUPPORTED,
+    XGMI,
+    AmdSmiException,
+    AmdSmiLibraryException,
+    Card,
+    FakeAmdSmi,
+    cards,
+)
 
 from gpuwire_checks.topology import amd
 from gpuwire_checks.topology.amd import AmdSmiSource, MissingLibrary, local_amd_gpus
@@ -29,7 +40,7 @@ def test_a_mesh_of_eight_is_read_whole() -> None:
     reading = read(FakeAmdSmi(cards(8)))
     gpu = reading.gpus[3]
     assert (gpu.name, gpu.vendor, gpu.model, gpu.pci_address) == ("GPU3", "amd", "AMD Instinct MI300X", "0000:0f:00.0")
-    assert (gpu.memory_bytes, gpu.numa_node, gpu.serial) == (196592 << 20, 0, "0x0123")
+    assert (gpu.memory_bytes, gpu.numa_node, gpu.serial) == (196592 << 20, 0, "0x00000000C21F0D03")
     assert (gpu.pcie_generation, gpu.pcie_width, gpu.max_pcie_generation, gpu.max_pcie_width) == (5, 16, 5, 16)
     assert not isinstance(gpu.links, Unread)
     assert {(link.kind, link.up, link.speed_bytes) for link in gpu.links} == {("xgmi", True, 64e9)}
@@ -99,7 +110,8 @@ def test_gpus_are_numbered_as_rocr_does() -> None:
         ({"ROCR_VISIBLE_DEVICES": "1,3", "HIP_VISIBLE_DEVICES": "0,1,2"}, [1, 3]),
         ({"CUDA_VISIBLE_DEVICES": "1"}, [1]),
         ({"HIP_VISIBLE_DEVICES": "0", "CUDA_VISIBLE_DEVICES": "1"}, [0]),
-        ({"ROCR_VISIBLE_DEVICES": "GPU-00000002"}, [2]),
+        ({"ROCR_VISIBLE_DEVICES": "GPU-00000000c21f0d02"}, [2]),
+        ({"ROCR_VISIBLE_DEVICES": "GPU-00000000C21F0D03,0"}, [3, 0]),
     ],
 )
 def test_visible_devices_are_honoured_mapped_and_never_widened(environ: dict[str, str], left: list[int]) -> None:
@@ -109,6 +121,81 @@ def test_visible_devices_are_honoured_mapped_and_never_widened(environ: dict[str
     assert [gpu.index for gpu in reading.gpus] == list(range(len(left)))
     (doubt,) = reading.doubts
     assert f"hides {4 - len(left)} of the driver's 4 GPUs: GPU0 is the driver's {left[0]}" in doubt.text
+
+
+@pytest.mark.parametrize("value", ["", "-1", "GPU-ff", "9"])
+def test_a_setting_that_names_none_leaves_none(value: str) -> None:
+    reading = read(FakeAmdSmi(cards(4)), ROCR_VISIBLE_DEVICES=value)
+    assert reading.gpus == ()
+    assert "hides 4 of the driver's 4 GPUs: none is left" in reading.doubts[0].text
+
+
+@pytest.mark.parametrize(("code", "driver"), [(NO_PERM, Unread.NO_PERMISSION), (34, Unread.UNKNOWN)])
+def test_a_library_that_may_not_start_says_so_in_one_line(code: int, driver: Unread) -> None:
+    reading = AmdSmiSource(FakeAmdSmi([], init=AmdSmiLibraryException(code))).read()
+    assert reading.driver is driver
+    assert reading.doubts[0].text == (
+        f"no AMD GPU can be read: amdsmi does not start: Error code: {code} | AMDSMI_STATUS_{code} - details; "
+        "compare amd-smi list"
+    )
+
+
+def test_pairs_of_an_older_amdsmi_have_its_own_numbers_of_link_types() -> None:
+    """Up to 6.4 a pair's xGMI is 2 while a link's is 1, and up to 6.2 there is no type of links at all."""
+    fake = FakeAmdSmi(cards(2))
+    old = SimpleNamespace(PCIEXPRESS=1, XGMI=2)
+    for types in (SimpleNamespace(AMDSMI_LINK_TYPE_XGMI=1, AMDSMI_LINK_TYPE_PCIE=2), None):
+        library = Older(fake, {"AmdSmiIoLinkType": old, "AmdSmiLinkType": types, "amdsmi_get_link_metrics": None})
+        reading = AmdSmiSource(library).read()
+        assert [pair.path for pair in reading.paths] == ["XGMI"]
+        assert reading.gpus[0].links is Unread.UNKNOWN
+    assert AmdSmiSource(Older(FakeAmdSmi(cards(2), joined=False), {"AmdSmiIoLinkType": old})).read().paths == ()
+
+
+class Older:
+    """An amdsmi with other members; those that are None it does not have."""
+
+    def __init__(self, library: FakeAmdSmi, members: dict[str, object]) -> None:
+        self._library, self._members = library, members
+
+    def __getattr__(self, name: str) -> object:
+        found = self._members.get(name, getattr(self._library, name, None))
+        if found is None:
+            raise AttributeError(name)
+        return found
+
+
+def test_a_link_without_a_known_end_or_rate_is_neither_up_nor_fast() -> None:
+    fake = FakeAmdSmi(cards(2))
+    fake.links = [
+        {"bdf": fake.cards[1].bdf, "max_bandwidth": 0xFFFFFFFF, "link_type": XGMI},
+        {"bdf": "ffffffffffff:ff:1f.7", "max_bandwidth": 512, "link_type": XGMI},
+        {"bdf": "0000:00:00.0", "max_bandwidth": 512, "link_type": XGMI},
+    ]
+    links = read(fake).gpus[0].links
+    assert not isinstance(links, Unread)
+    assert {(link.up, link.speed_bytes) for link in links} == {(Unread.UNKNOWN, Unread.UNKNOWN)}
+    assert [link.remote for link in links] == ["GPU1", Unread.UNKNOWN, Unread.UNKNOWN]
+
+
+def test_no_numa_node_and_no_memory_are_unknown_and_no_numbers() -> None:
+    """The kernel's -1 comes as the highest 32-bit number."""
+    gpu = read(with_answer(numa=0xFFFFFFFF, gpu_vram_info={"vram_size": 0})).gpus[0]
+    assert (gpu.numa_node, gpu.memory_bytes) == (Unread.UNKNOWN, Unread.UNKNOWN)
+
+
+def test_partitions_of_a_board_are_told_and_no_link_leads_to_one_of_them() -> None:
+    parts = cards(3)
+    parts[1].bdf = parts[0].bdf
+    for card in parts:
+        card.answers |= {"gpu_compute_partition": "CPX", "gpu_memory_partition": "NPS4"}
+    parts[2].answers["gpu_compute_partition"] = "SPX"
+    reading = read(FakeAmdSmi(parts))
+    (doubt,) = reading.doubts
+    assert doubt.text == "GPU0, GPU1: of a board in partition mode CPX/NPS4, of which each is one part"
+    links = reading.gpus[2].links
+    assert not isinstance(links, Unread)
+    assert {link.remote for link in links} == {parts[0].bdf}
 
 
 def test_a_library_that_does_not_start_is_told() -> None:
