@@ -53,6 +53,8 @@ def _figures(files: Sequence[Path]) -> tuple[list[BoundEntry], list[FloorEntry],
         elif pairs is not None:
             floors += import_pair_log(pairs(text, source=str(file)))
         else:
-            raise BaselineError(f"{file}:1: no log of nccl-tests or nvbandwidth: figures are imported from those")
+            raise BaselineError(
+                f"{file}:1: no log of nccl-tests or nvbandwidth: figures are imported from those; give its whole output"
+            )
     versions: dict[str, str | None] = {tool: version for log in logs for tool, version in log.versions}
     return import_logs(logs) if logs else [], floors, versions

@@ -106,7 +106,7 @@ def words(text: str) -> list[str]:
     """The cells of a line, of a Markdown table too, where they may be empty."""
     if text.count("|") < 2:
         return text.split()
-    return [cell.strip() for cell in text.strip().removeprefix("|").removesuffix("|").split("|")]
+    return list(map(str.strip, text.strip().removeprefix("|").removesuffix("|").split("|")))
 
 
 def header_numbers(text: str) -> tuple[int, ...] | None:
@@ -187,7 +187,7 @@ def _find_rows(below: Sequence[Line], columns: int, whole: re.Pattern[str]) -> t
 
 
 def _is_cell(word: str, whole: re.Pattern[str]) -> bool:
-    return bool(whole.fullmatch(word)) or word.upper() == "N/A"
+    return bool(word) and (bool(whole.fullmatch(word)) or word.upper() == "N/A")
 
 
 def _place(

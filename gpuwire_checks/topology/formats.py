@@ -66,7 +66,10 @@ def read_node(text: str, *, source: str) -> NodeTopology:
     found = format_of(text)
     if found is None:
         known = ", ".join(one.name for one in FORMATS)
-        raise TopologyError(f"{source}:1: in none of the formats that a node is read from: {known}")
+        raise TopologyError(
+            f"{source}:1: in none of the formats that a node is read from: {known}: "
+            "paste the whole output of one of them"
+        )
     return found.read(text, source=source)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from gpuwire_checks.pasted import Line, split_launcher, without_marks
 from gpuwire_checks.topology.readers.matrix_cells import canonical_cell, canonical_label, is_path
@@ -81,14 +82,13 @@ def read_header(line: Line) -> Header | None:
     tails = tuple(_TAILS["".join(match.split()).casefold()] for match in _TAIL.findall(line.text))
     spaced = re.sub(r"(?<=\d)(?=GPU\d|NIC\d)", " ", _TAIL.sub(" ", line.text))
     words = spaced.split()
-    labels = [(word, canonical_label(word)) for word in words]
-    count = next((at for at, (_, label) in enumerate(labels) if label is None), len(labels))
-    devices = [label for _, label in labels[:count] if label is not None]
+    devices = [label for label in takewhile(bool, map(canonical_label, words)) if label]
+    count = len(devices)
     if not devices or not devices[0].startswith("GPU") or (len(devices) < 2 and not tails):
         return None
     if any(is_path(canonical_cell(word)) for word in words[count:]):
         return None
-    renamed = tuple((word, label) for word, label in labels if label is not None and word != label)
+    renamed = tuple((word, label) for word in words if (label := canonical_label(word)) is not None and word != label)
     return Header(line, tuple(devices), tails, tuple(words[count:]), renamed)
 
 
