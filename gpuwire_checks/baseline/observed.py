@@ -16,7 +16,7 @@ from gpuwire_checks.baseline.wiring import (
     Wiring,
     pair_table,
 )
-from gpuwire_checks.topology.model import Gpu, GpuState, Nic, NodeTopology, Pcie, Unread
+from gpuwire_checks.topology.model import PEER_UNKNOWN, Gpu, GpuState, Nic, NodeTopology, Pcie, Unread
 from gpuwire_checks.topology.wires import gpu_pairs, nic_paths
 
 _T = TypeVar("_T")
@@ -68,15 +68,19 @@ def gpu_nic_paths(topology: NodeTopology) -> dict[NicPair, str]:
 
 
 def peer_statuses(topology: NodeTopology) -> dict[GpuPair, str]:
-    """Peer access of each pair: ``OK`` when the driver says so for reads and writes both ways, else its first word."""
+    """Peer access of each pair: ``OK`` when the driver says so for reads and writes both ways, else its first word.
+
+    A pair of which the driver tells nothing worse, and not all, is none of them.
+    """
     number = {gpu.name: gpu.index for gpu in topology.gpus}
     found: dict[GpuPair, str] = {}
     for access in topology.peers:
         if access.capability in ("read", "write"):
             pair = _ordered(number[access.a], number[access.b])
-            if found.get(pair, "OK") == "OK":
+            if found.get(pair, "OK") in ("OK", PEER_UNKNOWN) and access.status != "OK":
                 found[pair] = access.status
-    return found
+            found.setdefault(pair, access.status)
+    return {pair: status for pair, status in found.items() if status != PEER_UNKNOWN}
 
 
 def observed_software(topology: NodeTopology) -> dict[str, str]:

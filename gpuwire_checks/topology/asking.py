@@ -11,6 +11,9 @@ from gpuwire_checks.topology.model import Doubt, Unread
 _LOST = " (the kernel log has its Xid; reset the GPU or reboot the node)"
 _VALUE_TYPES = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
 """nvmlValueType_t: the member of nvmlValue_t that holds the value."""
+_LACKING = {13: Unread.UNKNOWN, 25: Unread.UNKNOWN, 26: Unread.NOT_SUPPORTED}
+"""NVML_ERROR_FUNCTION_NOT_FOUND, _ARGUMENT_VERSION_MISMATCH and _DEPRECATED, by what they leave of a value: the driver
+does not have the function, or not with the structure that these bindings know, or has it no longer."""
 
 
 class Asker:
@@ -38,17 +41,18 @@ class Asker:
         """The answer of the first of ``calls``, each a function's name and arguments, that bindings and driver have."""
         if device in self._lost:
             return Unread.UNKNOWN
+        reason = Unread.UNKNOWN
         for name, *args in calls:
             function = getattr(self.nvml, name, None)
             if function is None:
                 continue
             try:
                 return function(*args)
-            except self.nvml.NVMLError_FunctionNotFound:
-                continue
             except self.nvml.NVMLError as error:
-                return self._reason(device, what, error)
-        return Unread.UNKNOWN
+                reason = self._reason(device, what, error)
+                if error.value not in _LACKING:
+                    break
+        return reason
 
     def ask_in_range(self, device: int, what: str, function: str, *args: object) -> Any:
         """As ``ask``; None when NVML calls an argument invalid, as past a GPU's last link."""
@@ -98,14 +102,14 @@ class Asker:
             return Unread.UNKNOWN
         return int(getattr(value.value, _VALUE_TYPES[value.valueType]))
 
-    def _reason(self, device: int | None, what: str | None, error: Exception) -> Unread:
+    def _reason(self, device: int | None, what: str | None, error: Any) -> Unread:
         nvml = self.nvml
         if isinstance(error, nvml.NVMLError_NotSupported):
             return Unread.NOT_SUPPORTED
         if isinstance(error, nvml.NVMLError_NoPermission):
             return Unread.NO_PERMISSION
-        if isinstance(error, nvml.NVMLError_FunctionNotFound):
-            return Unread.UNKNOWN
+        if error.value in _LACKING:
+            return _LACKING[error.value]
         lost = isinstance(error, nvml.NVMLError_GpuIsLost)
         if lost:
             self._lost.add(device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Protocol
@@ -146,9 +146,12 @@ def visibility_doubts(setting: str | None, uuids: Sequence[str | Unread], chosen
     return tuple(Doubt(line=None, text=text) for text in texts)
 
 
-def order_doubts(gpus: Sequence[Gpu], environ: Mapping[str, str]) -> tuple[Doubt, ...]:
-    """CUDA numbers the fastest GPU first unless told otherwise, so that unlike GPUs may go by other numbers there."""
-    models = {gpu.model for gpu in gpus if not isinstance(gpu.model, Unread)}
+def order_doubts(models: Collection[str], environ: Mapping[str, str]) -> tuple[Doubt, ...]:
+    """CUDA numbers the fastest GPU first unless told otherwise, so that unlike GPUs may go by other numbers there.
+
+    Args:
+        models: the different models that the driver has, those of hidden GPUs too.
+    """
     if len(models) < 2 or environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
         return ()
     text = "GPUs differ in model, and CUDA may number them otherwise; set CUDA_DEVICE_ORDER=PCI_BUS_ID"

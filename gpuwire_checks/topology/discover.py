@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpuwire_checks.topology.amd import local_amd_gpus
 from gpuwire_checks.topology.devices import GpuReading, GpuSource
-from gpuwire_checks.topology.model import Doubt, Gpu, NodeTopology, PairPath, PciDevice, Software, Unread
+from gpuwire_checks.topology.model import Doubt, Gpu, NodeTopology, PairPath, PciDevice, Pcie, Software, Unread
 from gpuwire_checks.topology.nic_counters import nic_counters
 from gpuwire_checks.topology.nvml import local_gpus
 from gpuwire_checks.topology.pci import read_pci
@@ -59,11 +59,15 @@ def discover(*, root: Path = LIVE, gpus: GpuSource | None = None) -> NodeTopolog
 
 
 def _with_pcie(gpu: Gpu, pci: Sequence[PciDevice]) -> Gpu:
-    """The GPU with what the bus tells where its driver could not."""
+    """The GPU with what the bus tells where its driver could not.
+
+    Of a GPU that answers nothing the bus tells where it is, and not its link, which may be one to nothing.
+    """
     device = next((device for device in pci if device.address == gpu.pci_address), None)
     if device is None or isinstance(gpu.pci_address, Unread):
         return gpu
-    pcie = device.pcie
+    silent = gpu.model is gpu.memory_bytes is gpu.pcie_width is gpu.max_pcie_width is Unread.UNKNOWN
+    pcie = Pcie() if silent else device.pcie
     return replace(
         gpu,
         pcie_generation=_first(gpu.pcie_generation, pcie.generation),
@@ -110,14 +114,22 @@ def _installed(distribution: str) -> str | None:
 
 
 def _driverless(root: Path, reading: GpuReading, pci: Sequence[PciDevice]) -> Iterator[Doubt]:
-    """GPUs that sit on the bus while no driver answers for them, by vendor."""
-    if reading.gpus or reading.driver is not None:
-        return
+    """GPUs that sit on the bus while no driver answers for them, by vendor.
+
+    Where a driver answers for some, another that it holds may be hidden on purpose; one that it does not hold is gone.
+    """
+    answered = bool(reading.gpus) or reading.driver is not None
+    vendors, listed = {gpu.vendor for gpu in reading.gpus}, {gpu.pci_address for gpu in reading.gpus}
+    bound = any(_kernel_driver(root, address) for address in listed if not isinstance(address, Unread))
     for vendor, (name, driver, tool) in _VENDORS.items():
+        if answered and name.lower() not in vendors:
+            continue
         found = [str(device.address) for device in pci if device.kind == "gpu" and device.name.startswith(vendor)]
-        holders = {address: _kernel_driver(root, address) for address in found}
+        holders = {address: _kernel_driver(root, address) for address in found if address not in listed}
         for holder in dict.fromkeys(holders.values()):
-            held = [address for address in found if holders[address] == holder]
+            if answered and (holder == driver or not bound):
+                continue
+            held = [address for address in holders if holders[address] == holder]
             gpus = f"{len(held)} {name} {'GPUs' if len(held) > 1 else 'GPU'} on the PCI bus ({', '.join(held)})"
             yield Doubt(line=None, text=f"{gpus} {_why(holder, driver, tool)}")
 
@@ -133,4 +145,4 @@ def _why(holder: str | None, driver: str, tool: str) -> str:
 def _kernel_driver(root: Path, address: str) -> str | None:
     """The name of the kernel driver that a function is bound to, None when it is bound to none."""
     link = root / "sys/bus/pci/devices" / address / "driver"
-    return real(link).name if is_there(link) else None
+    return real(link).name if is_there(link) or link.is_symlink() else None

@@ -201,6 +201,10 @@ class PairPath:
         return int(match[1] or 1) if match else self.nvlinks
 
 
+PEER_UNKNOWN = "U"
+"""The status of a pair of which the driver does not tell, in nvidia-smi's words."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerAccess:
     """Whether GPU ``a`` can reach the memory of GPU ``b`` by itself, as the driver says.

@@ -19,11 +19,11 @@ from gpuwire_checks.topology.devices import (
     GpuReading,
     gpu_paths,
     order_doubts,
-    pci_address,
     visibility_doubts,
     visible_devices,
 )
 from gpuwire_checks.topology.model import CounterValue, Doubt, Pcie, Unread
+from gpuwire_checks.topology.nvml_addresses import read_addresses
 from gpuwire_checks.topology.nvml_counters import counters, pcie_now
 from gpuwire_checks.topology.nvml_gpu import read_gpu
 from gpuwire_checks.topology.nvml_links import link_states, read_links
@@ -35,6 +35,10 @@ _TRACES = ("dev/nvidiactl", "dev/nvidia0", "proc/driver/nvidia/version", "dev/dx
 _MISMATCH = (
     "no GPU can be read: the NVIDIA kernel module and its library differ in version, as after an upgrade "
     "without a reboot; reboot the node, or reload the nvidia modules"
+)
+_FORBIDDEN = (
+    "no GPU can be read: no permission to ask the NVIDIA driver; let this user, or this container, "
+    "read and write /dev/nvidiactl and /dev/nvidia0"
 )
 
 
@@ -74,9 +78,7 @@ class NvmlSource:
         except (nvml.NVMLError_LibraryNotFound, nvml.NVMLError_DriverNotLoaded):
             return GpuReading()
         except nvml.NVMLError as error:
-            mismatch = isinstance(error, nvml.NVMLError_LibRmVersionMismatch)
-            text = _MISMATCH if mismatch else f"no GPU can be read: NVML does not start: {error}; compare nvidia-smi"
-            return GpuReading(driver=Unread.UNKNOWN, cuda=Unread.UNKNOWN, doubts=(Doubt(line=None, text=text),))
+            return _not_started(nvml, error)
         try:
             return _read(Asker(nvml), self._environ, self._root)
         finally:
@@ -144,7 +146,7 @@ class NvmlSource:
 def _read(asker: Asker, environ: Mapping[str, str], root: Path) -> GpuReading:
     setting = environ.get("CUDA_VISIBLE_DEVICES")
     handles = _handles(asker)
-    addresses = [_address(asker, number, handle) for number, handle in enumerate(handles)]
+    addresses = read_addresses(asker, handles, root)
     uuids = _uuids(asker, handles)
     chosen = visible_devices(setting, uuids)
     devices = _devices(asker, handles, chosen)
@@ -169,8 +171,23 @@ def _read(asker: Asker, environ: Mapping[str, str], root: Path) -> GpuReading:
         peers=peers(devices),
         counters=tuple(chain.from_iterable(counters(device, numbers[device.index], driver) for device in devices)),
     )
-    doubts = (*visibility_doubts(setting, uuids, chosen), *order_doubts(gpus, environ), *asker.doubts(chosen))
+    doubts = (
+        *visibility_doubts(setting, uuids, chosen),
+        *order_doubts(_models(asker, handles), environ),
+        *asker.doubts(chosen),
+    )
     return replace(reading, doubts=doubts)
+
+
+def _not_started(nvml: Any, error: Exception) -> GpuReading:
+    """No GPU, and why."""
+    text = f"no GPU can be read: NVML does not start: {error}; compare nvidia-smi"
+    if isinstance(error, nvml.NVMLError_LibRmVersionMismatch):
+        text = _MISMATCH
+    elif isinstance(error, nvml.NVMLError_NoPermission):
+        text = _FORBIDDEN
+    why = Unread.NO_PERMISSION if text is _FORBIDDEN else Unread.UNKNOWN
+    return GpuReading(driver=why, cuda=why, doubts=(Doubt(line=None, text=text),))
 
 
 def _handles(asker: Asker) -> tuple[Any, ...]:
@@ -190,11 +207,14 @@ def _driver(asker: Asker) -> str | Unread:
     return word(asker.ask(None, "version", "nvmlSystemGetDriverVersion"))
 
 
-def _address(asker: Asker, number: int, handle: Any) -> str | Unread:
-    if isinstance(handle, Unread):
-        return handle
-    pci = asker.ask(number, "PCI address", "nvmlDeviceGetPciInfo", handle)
-    return pci if isinstance(pci, Unread) else pci_address(word(pci.busId))
+def _models(asker: Asker, handles: tuple[Any, ...]) -> set[str]:
+    """Every known model, of hidden GPUs too: CUDA orders all before it hides some."""
+    models = {
+        word(asker.ask(number, None, "nvmlDeviceGetName", handle))
+        for number, handle in enumerate(handles)
+        if not isinstance(handle, Unread)
+    }
+    return {model for model in models if not isinstance(model, Unread)}
 
 
 def _uuids(asker: Asker, handles: tuple[Any, ...]) -> tuple[str | Unread, ...]:

@@ -11,7 +11,8 @@ from gpuwire_checks.topology.devices import GpuLinks, pci_address
 from gpuwire_checks.topology.link_rates import payload_bytes
 from gpuwire_checks.topology.model import Link, Unread
 
-_OLD_MAX_LINKS = 18
+_MAX_LINKS = 36
+"""NVML_NVLINK_MAX_LINKS of bindings since 13; older ones have 18, and drivers tell by themselves where links end."""
 _NO_DEVICE = "0000:00:00.0"
 """What a driver may give for the other end of a link that was never trained."""
 _GPU, _IBMNPU, _SWITCH = 0, 1, 2
@@ -26,8 +27,8 @@ _VERSIONS = {1: (1,), 2: (2,), 3: (2,), 4: (2, 3), 5: (3,), 6: (3, 4), 7: (4, 5)
 Source: nvmlNvlinkVersion_t in nvml.h; NV2080_CTRL_NVLINK_STATUS_NVLINK_VERSION_* in NVIDIA/open-gpu-kernel-modules
 ctrl2080nvlink.h.
 """
-_VERSION_OF_ARCHITECTURE = {4: 1, 5: 2, 6: 2, 7: 3, 9: 4, 10: 5}
-"""By nvmlDeviceArchitecture_t: Pascal, Volta, Turing, Ampere, Hopper, Blackwell."""
+_VERSION_OF_ARCHITECTURE = {4: 1, 5: 2, 6: 2, 7: 3, 9: 4, 10: 5, 13: 6}
+"""By nvmlDeviceArchitecture_t: Pascal, Volta, Turing, Ampere, Hopper, Blackwell, Rubin."""
 
 States = Mapping[int, bool | Unread]
 """Of each link that the driver knows, by its number, whether it is up."""
@@ -39,7 +40,7 @@ def link_states(device: Device) -> States | Unread:
     A number that is not supported is no link here; the first that NVML calls invalid ends them.
     """
     states: dict[int, bool | Unread] = {}
-    for link in range(getattr(device.asker.nvml, "NVML_NVLINK_MAX_LINKS", _OLD_MAX_LINKS)):
+    for link in range(max(getattr(device.asker.nvml, "NVML_NVLINK_MAX_LINKS", 0), _MAX_LINKS)):
         state = device.ask_in_range("NVLinks", "nvmlDeviceGetNvLinkState", link)
         if state is None:
             break

@@ -23,16 +23,18 @@ def presence(held: Held, number: GpuNumber) -> Verdict:
     if gpu is None:
         return _gone(held, number)
     if is_lost(gpu):
-        told = next(
-            (doubt.text for doubt in held.topology.doubts if doubt.text.startswith(gpu.name)), "no reason given"
-        )
-        return verdict(
-            held, part, part, Outcome.MISSING, f"{part} is on the bus and does not answer its driver: {told}"
-        )
+        reason = f"{part} is on the bus and does not answer its driver: {_doubt_of(held, gpu) or 'no reason given'}"
+        return verdict(held, part, part, Outcome.MISSING, reason)
     wanted = held.expected.model
     if wanted is not None and not isinstance(gpu.model, Unread) and plain_model(gpu.model) == plain_model(wanted):
         wanted = gpu.model
     return compare(held, "model", part, expected=wanted, actual=gpu.model, worse="MISSING")
+
+
+def _doubt_of(held: Held, gpu: Gpu) -> str | None:
+    """The first doubt about a GPU: ``GPU1, GPU2: why``."""
+    texts = (doubt.text for doubt in held.topology.doubts)
+    return next((text for text in texts if gpu.name in text.partition(":")[0].split(", ")), None)
 
 
 def plain_model(model: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuwire_checks.baseline.observed import gpu_pair_paths
 from gpuwire_checks.baseline.wiring import GpuPair, Wiring
-from gpuwire_checks.topology.model import Gpu, NodeTopology
+from gpuwire_checks.topology.model import Gpu, NodeTopology, Unread
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -60,11 +60,20 @@ def _matching(expected: Wiring, topology: NodeTopology, here: Mapping[int, Gpu],
 
 
 def _by_address(expected: Wiring, topology: NodeTopology) -> dict[int, Gpu] | None:
-    """None where fewer than half the addresses are here: another model of server, with other addresses."""
-    addresses = {gpu.pci_address: gpu for gpu in topology.gpus}
+    """None where fewer than half the addresses are here, as in another model of server, or where boards share one.
+
+    GPUs that do not tell their address stand for the numbers that are left, where they are as many.
+    """
+    addresses = {gpu.pci_address: gpu for gpu in topology.gpus if not isinstance(gpu.pci_address, Unread)}
+    silent = [gpu for gpu in topology.gpus if isinstance(gpu.pci_address, Unread)]
+    if len(addresses) + len(silent) < len(topology.gpus):
+        return None
     known = expected.pci_addresses or ()
     found = {number: addresses[address] for number, address in enumerate(known) if address in addresses}
-    return found if 2 * len(found) >= max(1, expected.gpus) and found else None
+    if not found or 2 * len(found) < expected.gpus:
+        return None
+    left = [number for number in range(expected.gpus) if number not in found]
+    return found | (dict(zip(left, silent, strict=True)) if len(left) == len(silent) else {})
 
 
 def _misfits(expected: Wiring, topology: NodeTopology, here: Mapping[int, Gpu]) -> bool:

@@ -28,7 +28,11 @@ def presence(held: Held, name: str) -> Verdict:
         return verdict(held, name, name, Outcome.IMPROVED, reason)
     if nic.up is False and wanted.rate is not None:
         return verdict(held, name, name, Outcome.MISSING, f"{name} is down: {_down_words(nic)}")
-    return compare(held, "kind", name, expected=wanted.kind, actual=nic.kind, worse="MISSING")
+    kind: str | Unread = Unread.UNKNOWN if nic.kind == "unknown" else nic.kind
+    if isinstance(nic.up, Unread) and isinstance(nic.rate_bits, Unread) and wanted.rate is not None:
+        # A rate is that of a link, and only one that is up has any.
+        return compare(held, "state", name, expected="up", actual=nic.up)
+    return compare(held, "kind", name, expected=wanted.kind, actual=kind, worse="MISSING")
 
 
 def _gone_words(held: Held, wanted: ExpectedNic | None) -> str:

@@ -104,7 +104,7 @@ class FakeAmdSmi:
 
     def amdsmi_get_link_metrics(self, card: Card) -> dict[str, object]:
         others = [other for other in self.cards if other is not card] if self.joined else []
-        links = [
+        links: list[dict[str, object]] = [
             {
                 "bdf": other.bdf,
                 "bit_rate": 32,

@@ -27,6 +27,10 @@ class NVMLError(Exception):
         text = self.args[0] if self.args else ""
         return f"error {text}" if isinstance(text, int) else str(text)
 
+    @property
+    def value(self) -> int:
+        return self.code
+
 
 class NVMLError_InvalidArgument(NVMLError):
     code = 2
@@ -58,6 +62,14 @@ class NVMLError_GpuIsLost(NVMLError):
 
 class NVMLError_LibRmVersionMismatch(NVMLError):
     code = 18
+
+
+class NVMLError_ArgumentVersionMismatch(NVMLError):
+    code = 25
+
+
+class NVMLError_Deprecated(NVMLError):
+    code = 26
 
 
 Failure = NVMLError

@@ -175,6 +175,28 @@ def test_who_holds_a_gpu_that_no_driver_answers_for_is_said(
     assert [doubt.text for doubt in node.doubts] == [text]
 
 
+@pytest.mark.parametrize(
+    ("holder", "text"),
+    [
+        ("vfio-pci", "held by vfio-pci in place of nvidia, for a virtual machine perhaps; compare lspci -k"),
+        (None, "and no driver: load nvidia; compare nvidia-smi"),
+        ("nvidia", None),
+    ],
+)
+def test_a_gpu_that_another_driver_holds_is_said_beside_those_that_answer(
+    tmp_path: Path, holder: str | None, text: str | None
+) -> None:
+    """One that the driver holds and does not list is hidden on purpose, as in a container."""
+    files = pci("pci0000:16/0000:1b:00.0") | pci("pci0000:16/0000:1c:00.0")
+    for address, driver in (("0000:1b:00.0", "nvidia"), ("0000:1c:00.0", holder)):
+        if driver is not None:
+            files[f"sys/devices/pci0000:16/{address}/driver"] = f"-> ../../../bus/pci/drivers/{driver}"
+    root = write_tree(tmp_path, files)
+    node = discover(root=root, gpus=NvmlSource(FakeNvml(cards(1)), root=root))
+    said = [doubt.text for doubt in node.doubts]
+    assert said == ([] if text is None else [f"1 NVIDIA GPU on the PCI bus (0000:1c:00.0) {text}"])
+
+
 def test_gpus_of_two_vendors_are_said_apart(tmp_path: Path) -> None:
     root = write_tree(tmp_path, pci("pci0000:16/0000:1b:00.0") | pci("pci0000:16/0000:1c:00.0", kind="amd gpu"))
     texts = [doubt.text for doubt in discover(root=root, gpus=Canned(NO_DRIVER)).doubts]

@@ -13,6 +13,8 @@ from fake_nvml import (
     UNKNOWN,
     FakeNvml,
     NVMLError,
+    NVMLError_ArgumentVersionMismatch,
+    NVMLError_Deprecated,
     NVMLError_DriverNotLoaded,
     NVMLError_FunctionNotFound,
     NVMLError_GpuIsLost,
@@ -234,6 +236,30 @@ def test_a_version_mismatch_says_what_to_do() -> None:
     assert "reboot the node, or reload the nvidia modules" in doubts(reading)[0]
 
 
+def test_a_driver_that_one_may_not_ask_is_no_permission_and_not_unknown() -> None:
+    reading = read(FakeNvml(init=NVMLError_NoPermission("Insufficient Permissions")))
+    assert (reading.gpus, reading.driver, reading.cuda) == ((), Unread.NO_PERMISSION, Unread.NO_PERMISSION)
+    assert "read and write /dev/nvidiactl" in doubts(reading)[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "fabric_error"),
+    [
+        (NVMLError_ArgumentVersionMismatch("Argument version mismatch"), Unread.UNKNOWN),
+        (NVMLError_Deprecated("Deprecated"), Unread.NOT_SUPPORTED),
+    ],
+)
+def test_a_driver_that_knows_another_version_of_a_question_is_asked_the_older_one(
+    error: NVMLError, fabric_error: Unread
+) -> None:
+    one = cards(1)
+    one[0].answers |= {"TemperatureV": error, "Temperature": {(0,): 42}, "MarginTemperature": error}
+    reading = read(FakeNvml(one, faults={"nvmlDeviceGetGpuFabricInfoV": error}))
+    state = reading.gpus[0].state
+    assert (state.temperature_c, state.fabric, state.fabric_unhealthy) == (42, "Completed", Unread.UNKNOWN)
+    assert (state.temperature_margin_c, reading.doubts) == (fabric_error, ())
+
+
 def test_another_failure_to_start_is_a_doubt_with_its_text() -> None:
     reading = read(FakeNvml(init=NVMLError("Unknown Error")))
     assert doubts(reading) == ["no GPU can be read: NVML does not start: Unknown Error; compare nvidia-smi"]
@@ -325,6 +351,13 @@ def test_unlike_gpus_may_be_numbered_otherwise_by_cuda() -> None:
     two[1].answers["Name"] = "NVIDIA L40S"
     assert "CUDA_DEVICE_ORDER=PCI_BUS_ID" in doubts(read(FakeNvml(two)))[0]
     assert doubts(read(FakeNvml(two), CUDA_DEVICE_ORDER="PCI_BUS_ID")) == []
+
+
+def test_a_hidden_gpu_of_another_model_may_be_the_one_that_cuda_means() -> None:
+    """CUDA orders all, then hides: its 0 may be our 1."""
+    two = cards(2)
+    two[1].answers["Name"] = "NVIDIA L40S"
+    assert "CUDA may number them otherwise" in doubts(read(FakeNvml(two), CUDA_VISIBLE_DEVICES="0"))[1]
 
 
 @pytest.mark.parametrize(

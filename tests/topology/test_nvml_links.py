@@ -110,6 +110,7 @@ def test_a_speed_of_a_link_that_is_up_is_never_0() -> None:
         (10, 7, 5),
         (10, 8, 5),
         (11, 9, 6),
+        (13, 8, 6),
     ],
 )
 def test_versions_by_either_numbering(architecture: int, number: int, version: int) -> None:
@@ -210,6 +211,15 @@ def test_numbers_are_those_of_the_real_bindings() -> None:
         pynvml.NVML_NVLINK_DEVICE_TYPE_IBMNPU,
         pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH,
     }
-    names = ["PASCAL", "VOLTA", "TURING", "AMPERE", "HOPPER", "BLACKWELL"]
+    names = ["PASCAL", "VOLTA", "TURING", "AMPERE", "HOPPER", "BLACKWELL", "RUBIN"]
     architectures = [getattr(pynvml, f"NVML_DEVICE_ARCH_{name}") for name in names]
     assert architectures == list(nvml_links._VERSION_OF_ARCHITECTURE)
+
+
+def test_links_past_those_that_old_bindings_know_are_read() -> None:
+    """nvidia-ml-py before 13 has 18 for the most; the driver tells where they end."""
+    fake = FakeNvml(cards(1, [Wire()] * 36))
+    object.__setattr__(fake, "NVML_NVLINK_MAX_LINKS", 18)
+    links = NvmlSource(fake).read().gpus[0].links
+    assert not isinstance(links, Unread)
+    assert [link.number for link in links] == list(range(36))

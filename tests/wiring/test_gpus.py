@@ -78,6 +78,14 @@ def test_a_gpu_that_does_not_answer_is_missing_and_the_rest_of_it_waits() -> Non
     assert [fault.name for fault in faults(held)] == ["GPU3"]
 
 
+def test_the_reason_is_that_of_the_gpu_itself() -> None:
+    """GPU1 is not GPU10, and several GPUs may have one reason."""
+    nothing = dict.fromkeys(("model", "memory_bytes", "pcie_width", "max_pcie_width"), Unread.UNKNOWN)
+    texts = ("GPU10: no power; unread: everything", "GPU0, GPU1: GPU is lost; unread: everything")
+    node = replace(with_gpu(1, **nothing)(hgx_node()), doubts=tuple(Doubt(line=None, text=text) for text in texts))
+    assert "does not answer its driver: GPU0, GPU1: GPU is lost" in judge("gpu", node, 1).reason
+
+
 def test_a_model_without_its_vendor_is_the_same_model() -> None:
     assert judge("gpu", with_gpu(0, model="H100 80GB HBM3")(hgx_node())).outcome is Outcome.PASS
     assert judge("gpu", with_gpu(0, model="NVIDIA H200")(hgx_node())).outcome is Outcome.MISSING

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations
 
+from faulty import with_gpu
 from topologies import gpu_node
+from wired import hgx_node
 
 from gpuwire_checks.baseline.observed import observed_wiring
 from gpuwire_checks.baseline.wiring import Wiring
@@ -126,3 +128,20 @@ def test_sixteen_gpus_alike_with_one_odd_pair_are_matched_at_once() -> None:
     node = wired(wiring)
     paths = (replace(node.paths[0], path="NV17"), *node.paths[1:])
     assert numbers(wiring, replace(node, paths=paths)) == {n: n for n in range(16)}
+
+
+def test_a_gpu_that_does_not_tell_its_address_is_the_one_left_and_no_other() -> None:
+    node, wiring = hgx_node(), observed_wiring(hgx_node())
+    silent = with_gpu(3, pci_address=Unread.NO_PERMISSION)(node)
+    assert numbers(wiring, silent) == {n: n for n in range(8)}
+    two = with_gpu(5, pci_address=Unread.UNKNOWN)(silent)
+    assert numbers(wiring, two) == {n: n for n in range(8)}
+
+
+def test_parts_of_one_board_are_told_by_their_numbers() -> None:
+    """In AMD's CPX mode eight GPUs have one PCI address."""
+    node = hgx_node()
+    parts = replace(node, gpus=tuple(replace(gpu, pci_address="0000:0c:00.0") for gpu in node.gpus))
+    wiring = observed_wiring(parts)
+    assert numbers(wiring, parts) == {n: n for n in range(8)}
+    assert match_gpus(wiring, parts).extra == ()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from faulty import with_gpu, with_nic, without_nic
 from wired import hgx_node
 
@@ -77,3 +79,17 @@ def test_an_interface_without_a_device_is_no_part() -> None:
     node = hgx_node()
     bridge = replace(node.nics[0], name="docker0", kind="virtual", pci_address=Unread.NOT_SUPPORTED)
     assert "docker0" not in RULES["nic"].parts(held(replace(node, nics=(*node.nics, bridge))))
+
+
+@pytest.mark.parametrize(
+    ("unread", "says"),
+    [
+        ({"kind": "unknown"}, "kind cannot be read here: unknown"),
+        ({"up": Unread.NO_PERMISSION, "rate_bits": Unread.NO_PERMISSION}, "state cannot be read here: no permission"),
+        ({"up": Unread.UNKNOWN, "rate_bits": Unread.UNKNOWN}, "state cannot be read here: unknown"),
+    ],
+)
+def test_a_port_that_cannot_be_read_is_neither_up_nor_at_fault(unread: dict[str, Any], says: str) -> None:
+    verdict = judge("nic", with_nic("mlx5_3", **unread)(hgx_node()))
+    assert verdict.outcome is Outcome.NOT_RUN
+    assert says in verdict.reason

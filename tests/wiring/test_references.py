@@ -14,7 +14,7 @@ from gpuwire_checks.baseline.model import Baseline
 from gpuwire_checks.baseline.observed import observed_software, observed_wiring
 from gpuwire_checks.baseline.store import baseline_files, load_baseline
 from gpuwire_checks.baseline.wiring import Wiring
-from gpuwire_checks.records import Outcome, Verdict
+from gpuwire_checks.records import Outcome, SeenDevice, Verdict
 from gpuwire_checks.topology.model import NodeTopology, Pcie
 from gpuwire_checks.wiring.held import Growth, Held, Watched
 from gpuwire_checks.wiring.rules import RULES
@@ -32,10 +32,11 @@ def site(reference: Baseline) -> tuple[NodeTopology, Wiring]:
 
 
 def loaded(node: NodeTopology, *growth: Growth) -> Watched:
-    """A run in which every GPU reached its slot's generation."""
+    """A run in which every GPU reached its slot's generation, and torch saw what the driver lists."""
     pcie = {gpu.name: Pcie(generation=gpu.max_pcie_generation, width=gpu.pcie_width) for gpu in node.gpus}
     counted = frozenset(counter.part for counter in node.counters)
-    return Watched(seconds=10.0, pcie=pcie, growth=growth, counted=counted)
+    seen = tuple(SeenDevice(model=str(gpu.model), pci_address=str(gpu.pci_address)) for gpu in node.gpus)
+    return Watched(seconds=10.0, pcie=pcie, growth=growth, counted=counted, devices=seen)
 
 
 def verdicts(node: NodeTopology, wiring: Wiring, healthy: NodeTopology, *growth: Growth) -> Mapping[str, list[Verdict]]:
