@@ -29,12 +29,12 @@ _TITLE = re.compile(
     r"((?:(?:Uni|Bi)directional )?P2P=(?:Disabled|Enabled) (Bandwidth|Latency)(?: \(P2P (?:Writes|Reads)\))?)"
     r" Matrix \((GB/s|us)\)"
 )
-_ANY_TITLE = re.compile(r"P2P=(?:Disabled|Enabled)\b.{1,40}Matrix|P2P Connectivity Matrix")
+_ANY_TITLE = re.compile(r"P2P=(?:Disabled|Enabled)\b.{1,80}Matrix|P2P\s{1,16}Connectivity\s{1,16}Matrix")
 _BEGIN = "[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]"
 _END = "NOTE: The CUDA Samples are not meant"
 _OWN_WORDS = ("Device:", "NOTE:")
 _DEVICE = re.compile(r"Device:\s*([0-9]{1,4}),\s*(\S.{0,120}?),\s*pciBusID")
-_ACCESS = re.compile(r"Device=([0-9]{1,4})\s+(CAN|CANNOT)\s+Access Peer Device=([0-9]{1,4})")
+_ACCESS = re.compile(r"Device=([0-9]{1,4})\s+(CAN|CANNOT)\s+Access\s+Peer\s+Device=([0-9]{1,4})")
 _FAILURE = re.compile(r"Cuda failure\s+(\S{1,200}?:[0-9]{1,6})?|CUDA error at\b")
 _LOST = re.compile(r"GPU is lost|fallen off the bus", re.IGNORECASE)
 
@@ -63,7 +63,9 @@ def read_p2p_bandwidth(text: str, *, source: str) -> PairLog:
     pasted = pasted_lines(text, source=source, tool="p2pBandwidthLatencyTest", title=_ANY_TITLE, own_words=_OWN_WORDS)
     lines, doubts = _of_one_run(pasted)
     blocks = list(_blocks(lines))
-    devices = tuple(sorted({int(m[1]): m[2] for line in lines if (m := _DEVICE.search(line.text))}.items()))
+    devices = tuple(
+        sorted({int(m[1]): " ".join(m[2].split()) for line in lines if (m := _DEVICE.search(line.text))}.items())
+    )
     read = [pair for block in blocks for pair in _matrices(block, doubts, last=pasted.last)]
     matrices = [matrix for matrix, _ in read if matrix.rows]
     for matrix in matrices:

@@ -68,11 +68,17 @@ def cell_words(text: str) -> tuple[list[str], list[tuple[str, str]]]:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A row's cells by column (None: not sure), the words after them, and why some are not sure."""
+    """A row's cells by column (None: not sure), the words after them, and why some are not sure.
+
+    Attributes:
+        tails_are_sure: False in a row of more cells than columns, or of another device: a part of an affinity may be
+            among its cells.
+    """
 
     cells: tuple[str | None, ...]
     rest: tuple[str, ...]
     problem: str | None = None
+    tails_are_sure: bool = True
 
 
 def place_row(text: str, words: list[str], *, own: int, columns: int, tails: int, cut: bool) -> Placed:
@@ -116,6 +122,8 @@ def _place_by_tab(text: str, *, own: int, columns: int) -> Placed | None:
     cells = parts[:columns]
     if len(cells) < columns or _crosses(cells) != [own] or any(" " in cell or is_affinity(cell) for cell in cells):
         return None
+    if any(map(is_path, parts[columns:])):  # the header lacks a column
+        return None
     empty = cells.count("")
     rest = tuple(part for part in parts[columns:] if part)
     return Placed(tuple(cell or None for cell in cells), rest, f"has {empty} empty cell{'s'[: empty > 1]}")
@@ -132,11 +140,18 @@ def _place_around_cross(words: list[str], *, own: int, columns: int, cut: bool) 
         return Placed((*sure, *nothing[len(sure) :]), (), f"is cut after {len(sure)} of {columns} cells")
     found = f"has {width} cells for {columns} columns"
     if width != columns and crosses == [own]:
-        return Placed((*cells[: own + 1], *nothing[own + 1 :]), rest, f"{found}: those right of its X are not used")
+        return Placed(
+            (*cells[: own + 1], *nothing[own + 1 :]),
+            rest,
+            f"{found}: those right of its X are not used",
+            width < columns,
+        )
     if width != columns and rest and len(crosses) == 1 and width - crosses[0] == columns - own:
-        return Placed((*nothing[:own], *cells[crosses[0] :]), rest, f"{found}: those left of its X are not used")
+        return Placed(
+            (*nothing[:own], *cells[crosses[0] :]), rest, f"{found}: those left of its X are not used", width < columns
+        )
     where = f"its X in column {crosses[0] + 1}, not {own + 1}" if len(crosses) == 1 else f"{len(crosses)} X"
-    return Placed(tuple(nothing), rest, f"{found} and {where}: the row is not used")
+    return Placed(tuple(nothing), rest, f"{found} and {where}: the row is not used", tails_are_sure=False)
 
 
 def place_tails(rest: tuple[str, ...], names: tuple[str, ...], *, cut: bool) -> tuple[dict[str, str], str | None]:

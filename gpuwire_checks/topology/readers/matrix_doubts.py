@@ -16,9 +16,19 @@ NO_NVLINK_CELL = (
 )
 
 
-def pair_paths(devices: tuple[str, ...], rows: dict[str, Row]) -> Iterator[PairPath]:
+def misnamed(block: Block) -> frozenset[str]:
+    """Columns without a row where a row has no column: the name of one of the two is wrong."""
+    devices = block.header.devices
+    if block.rows.keys() <= set(devices):
+        return frozenset()
+    return frozenset(devices) - block.rows.keys()
+
+
+def pair_paths(block: Block, rows: dict[str, Row]) -> Iterator[PairPath]:
     """Each pair once, in the header's order, where a cell and its mirror agree or only one of them is known."""
-    for (at, a), (to, b) in combinations(enumerate(devices), 2):
+    wrong = misnamed(block)
+    columns = [(at, device) for at, device in enumerate(block.header.devices) if device not in wrong]
+    for (at, a), (to, b) in combinations(columns, 2):
         here, mirror = _cell(rows, a, to), _cell(rows, b, at)
         path = here or mirror
         if path is not None and path == (mirror or here):
@@ -47,6 +57,10 @@ def _header_doubts(block: Block, paths: tuple[PairPath, ...]) -> Iterator[Doubt]
         yield Doubt(line=header.line.number, text=NO_NVLINK_CELL)
     if header.renamed:
         yield Doubt(line=header.line.number, text=renaming(list(header.renamed)))
+    gpus = [device for device in header.devices if device.startswith("GPU")]
+    odd = next((f"{gpu} where GPU{at} is expected" for at, gpu in enumerate(gpus) if gpu != f"GPU{at}"), None)
+    if odd:
+        yield Doubt(line=header.line.number, text=f"the header names {odd}: a column may be missing, or misnamed")
     if header.unread:
         words = " ".join(header.unread)[:60]
         yield Doubt(line=header.line.number, text=f"'{words}' in the header names no known column: affinities not read")
@@ -57,7 +71,10 @@ def _missing_rows(block: Block, rows: dict[str, Row]) -> Iterator[Doubt]:
     if missing:
         last = max(row.line for row in rows.values())
         names = ", ".join(missing[:20]) + (f" and {len(missing) - 20} more" if len(missing) > 20 else "")
-        yield Doubt(line=last, text=f"no row for {names}: only their paths to devices that have a row are known")
+        known = "only their paths to devices that have a row are known"
+        if misnamed(block):
+            known = "rows have other names, and what stands under it is not used"
+        yield Doubt(line=last, text=f"no row for {names}: {known}")
     for label, line in block.rows.items():
         if label not in block.header.devices:
             yield Doubt(line=line.number, text=f"row {label} has no column in the header: not read")
@@ -89,6 +106,13 @@ def _stray_lines(block: Block) -> Iterator[Doubt]:
     for label, (number, device) in block.nic_devices.items():
         if label not in block.header.devices:
             yield Doubt(line=number, text=f"the NIC legend names {label} ({device}), which has no column")
+    if block.nic_devices:
+        legend = max(number for number, _ in block.nic_devices.values())
+        unnamed = [name for name in block.header.devices if name.startswith("NIC") and name not in block.nic_devices]
+        if unnamed:
+            yield Doubt(line=legend, text=f"the NIC legend has no line for {', '.join(unnamed[:20])}")
+    for number in block.strange_legend:
+        yield Doubt(line=number, text="a line of the NIC legend that is cut, or of a NIC that has one: not read")
     if block.elsewhere:
         first = block.elsewhere[0]
         yield Doubt(line=first.number, text=f"{len(block.elsewhere)} more matrix header(s) from here on: not read")

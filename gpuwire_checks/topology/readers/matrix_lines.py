@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
@@ -47,6 +48,8 @@ class Block:
         between: lines among the rows that are none.
         elsewhere: headers of further matrices, which are not read.
         ends: True when a legend follows the last row, so that it is not cut by the end of the text.
+        open_line: the last line of the text, where its last word may go on.
+        strange_legend: lines of the NIC legend that are not read.
     """
 
     header: Header
@@ -56,6 +59,8 @@ class Block:
     between: tuple[Line, ...]
     elsewhere: tuple[Line, ...]
     ends: bool
+    open_line: int | None
+    strange_legend: tuple[int, ...]
 
 
 def pasted_lines(text: str) -> list[Line]:
@@ -92,7 +97,7 @@ def read_header(line: Line) -> Header | None:
     return Header(line, tuple(devices), tails, tuple(words[count:]), renamed)
 
 
-def blocks(lines: list[Line]) -> Iterator[Block]:
+def blocks(lines: list[Line], *, open_line: int | None = None) -> Iterator[Block]:
     """Each matrix that has a header and rows, ``topo -p2p`` tables among them, within the first ``MAX_HEADERS``."""
     headers = [header for line in lines if (header := read_header(line)) is not None]
     for at, header in enumerate(headers[:MAX_HEADERS]):
@@ -102,7 +107,7 @@ def blocks(lines: list[Line]) -> Iterator[Block]:
         after = [line for line in mine if header.line.number < line.number and (end is None or line.number < end)]
         rows = list(_rows(after, header))
         if rows:
-            yield _block(header, rows, after, tuple(others))
+            yield _block(header, rows, after, tuple(others), open_line)
 
 
 def _rows(lines: list[Line], header: Header) -> Iterator[tuple[str, Line]]:
@@ -122,7 +127,9 @@ def is_failure(word: str) -> bool:
     return word.strip("[].,").upper() in {"ERR!", "LOST"}
 
 
-def _block(header: Header, rows: list[tuple[str, Line]], after: list[Line], others: tuple[Line, ...]) -> Block:
+def _block(
+    header: Header, rows: list[tuple[str, Line]], after: list[Line], others: tuple[Line, ...], open_line: int | None
+) -> Block:
     legend = next((line.number for line in after if _LEGEND.match(line.text)), None)
     first: dict[str, Line] = {}
     again = []
@@ -132,6 +139,15 @@ def _block(header: Header, rows: list[tuple[str, Line]], after: list[Line], othe
     last = rows[-1][1].number
     taken = {line.number for _, line in rows}
     between = tuple(line for line in after if line.number < last and line.number not in taken)
-    named = {match[1].upper(): (line.number, match[2]) for line in after if (match := _NIC_LEGEND.fullmatch(line.text))}
     ends = legend is not None and legend > last
-    return Block(header, first, named, tuple(again), between, others, ends)
+    named, strange = _nic_legend(after, open_line)
+    return Block(header, first, named, tuple(again), between, others, ends, open_line, strange)
+
+
+def _nic_legend(after: list[Line], open_line: int | None) -> tuple[dict[str, tuple[int, str]], tuple[int, ...]]:
+    """The device of each label, and the lines that are not read: one that may be cut, two of one label."""
+    found = [(match, line.number) for line in after if (match := _NIC_LEGEND.fullmatch(line.text))]
+    count = Counter(match[1].upper() for match, _ in found)
+    odd = {number for match, number in found if number == open_line or count[match[1].upper()] > 1}
+    named = {match[1].upper(): (number, match[2]) for match, number in found if number not in odd}
+    return named, tuple(sorted(odd))

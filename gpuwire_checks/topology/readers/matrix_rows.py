@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
+from gpuwire_checks.pasted import Line
 from gpuwire_checks.topology.readers.matrix_cells import cell_words, is_path, place_row, place_tails
 from gpuwire_checks.topology.readers.matrix_lines import Block
 
@@ -29,11 +30,24 @@ def states_paths(rows: dict[str, Row], block: Block) -> bool:
 def read_rows(block: Block) -> dict[str, Row]:
     """The row of each device that has one, in the header's order."""
     last = max(line.number for line in block.rows.values())
+    whole = [_num_paths(line) for line in block.rows.values() if line.number != last]
+    wide = bool(whole) and min(whole) > len(block.header.devices)
     return {
-        device: _read_row(device, at, block, cut=block.rows[device].number == last and not block.ends)
+        # Where other rows have more cells than columns, a row that is cut does not tell which column is missing.
+        device: _unplaced(device, block) if cut and wide else _read_row(device, at, block, cut=cut)
         for at, device in enumerate(block.header.devices)
         if device in block.rows
+        for cut in [block.rows[device].number == last and not block.ends]
     }
+
+
+def _num_paths(line: Line) -> int:
+    return sum(map(is_path, cell_words(line.text)[0]))
+
+
+def _unplaced(device: str, block: Block) -> Row:
+    doubt = f"row {device} is cut, and other rows have more cells than columns: the row is not used"
+    return Row(block.rows[device].number, (None,) * len(block.header.devices), {}, (doubt,))
 
 
 def _read_row(device: str, own: int, block: Block, *, cut: bool) -> Row:
@@ -50,11 +64,21 @@ def _read_row(device: str, own: int, block: Block, *, cut: bool) -> Row:
     doubts += [f"row {device} {placed.problem}"] if placed.problem else []
     unknown = {at: cell for at, cell in enumerate(placed.cells) if cell is not None and not is_path(cell)}
     doubts += [f"row {device}: {_strange(unknown, header.devices)}"] if unknown else []
-    affinities, problem = _read_tails(placed.rest, block, cut=cut)
+    affinities, problem = _read_tails(placed.rest, block, cut=cut) if placed.tails_are_sure else ({}, None)
+    if len(affinities) == len(header.tails) and line.number == block.open_line and _may_go_on(affinities, block, line):
+        last = header.tails[-1]
+        problem = f"is the end of the text: '{last}' {affinities.pop(last)[:20]} may be cut, and is not used"
     if problem and (placed.rest or is_gpu) and not (cut and placed.problem):
         doubts.append(f"row {device} {problem}")
     paths = tuple(None if at in unknown else cell for at, cell in enumerate(placed.cells))
     return Row(line.number, paths, affinities, tuple(doubts))
+
+
+def _may_go_on(affinities: dict[str, str], block: Block, line: Line) -> bool:
+    """Whether the last word is a number that no other row has."""
+    word = next(reversed(affinities.values()), "N/A")
+    others = [other.text.split()[-1] for other in block.rows.values() if other is not line]
+    return word[-1:].isdigit() and word not in others
 
 
 def _read_tails(rest: tuple[str, ...], block: Block, *, cut: bool) -> tuple[dict[str, str], str | None]:

@@ -9,7 +9,7 @@ from itertools import islice
 from gpuwire_checks.errors import TopologyError
 from gpuwire_checks.topology.model import Doubt, Gpu, Nic, NodeTopology, PairPath, Software, Unread
 from gpuwire_checks.topology.readers.matrix_cells import cell_words, is_affinity, is_numa_node
-from gpuwire_checks.topology.readers.matrix_doubts import all_doubts, pair_paths
+from gpuwire_checks.topology.readers.matrix_doubts import all_doubts, misnamed, pair_paths
 from gpuwire_checks.topology.readers.matrix_lines import CPU, NUMA, Block, blocks, pasted_lines
 from gpuwire_checks.topology.readers.matrix_rows import Row, read_rows, states_paths
 
@@ -38,7 +38,7 @@ def read_topo_matrix(text: str, *, source: str) -> NodeTopology:
         TopologyError: no matrix, none of its cells can be placed, or it is larger than any node.
     """
     _refuse_oversized(text, source=source)
-    found = list(blocks(pasted_lines(text)))
+    found = list(blocks(pasted_lines(text), open_line=_open_line(text)))
     if not found:
         raise TopologyError(
             f"{source}:1: no `nvidia-smi topo -m` matrix: a header such as 'GPU0 GPU1 CPU Affinity' and, under it, "
@@ -48,11 +48,16 @@ def read_topo_matrix(text: str, *, source: str) -> NodeTopology:
     if chosen is None:
         raise TopologyError(_no_paths(found[0], source=source))
     block, rows = chosen
-    paths = tuple(pair_paths(block.header.devices, rows))
+    paths = tuple(pair_paths(block, rows))
     doubts = list(islice(all_doubts(block, rows, paths), MAX_DOUBTS + 1))
     if len(doubts) > MAX_DOUBTS:
         doubts[MAX_DOUBTS] = Doubt(line=None, text=f"more than {MAX_DOUBTS} doubtful lines; the others are not listed")
     return _node(block, rows, paths, tuple(doubts), source=source)
+
+
+def _open_line(text: str) -> int | None:
+    """The last line where no line break ends it: its last word may go on."""
+    return None if text.endswith(("\n", "|")) else text.count("\n") + 1
 
 
 def _readable(found: Iterable[Block]) -> Iterator[tuple[Block, dict[str, Row]]]:
@@ -94,7 +99,8 @@ def _no_paths(block: Block, *, source: str) -> str:
 def _node(
     block: Block, rows: dict[str, Row], paths: tuple[PairPath, ...], doubts: tuple[Doubt, ...], *, source: str
 ) -> NodeTopology:
-    devices = block.header.devices
+    wrong = misnamed(block)
+    devices = tuple(device for device in block.header.devices if device not in wrong)
     unknown = Unread.UNKNOWN
     return NodeTopology(
         source=source,
