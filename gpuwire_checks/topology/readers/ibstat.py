@@ -20,6 +20,24 @@ _NUMBERED = re.compile(r"\d{1,2}: ?")
 _STATES = {"init": "Initializing", "actdefer": "ActDefer", "active_defer": "ActDefer"}
 """The kernel's words where they are not those of ``ibstat`` in capitals: ``ibstatus`` prints ``4: ACTIVE``."""
 _KINDS: dict[str, Literal["infiniband", "roce"]] = {"infiniband": "infiniband", "ethernet": "roce"}
+_KNOWN = {
+    "state": {"active", "down", "initializing", "armed", "actdefer", "nop"},
+    "physical": {
+        "linkup",
+        "polling",
+        "disabled",
+        "sleep",
+        "portconfigurationtraining",
+        "linkerrorrecovery",
+        "phytest",
+        "nostatechange",
+    },
+    "layer": {"infiniband", "ethernet"},
+}
+"""Of each value the words of ibstat and of the kernel, without blanks.
+
+Source: rdma-core infiniband-diags/ibstat.c; Linux drivers/infiniband/core/sysfs.c.
+"""
 _WORDS = {"state": "state", "physical": "physical state", "rate": "rate", "layer": "link layer"}
 
 
@@ -78,11 +96,19 @@ def _state(port: Port) -> str | Unread:
     return _STATES.get(text.casefold(), text.capitalize() if text.isupper() else text)
 
 
+def _is_known(port: Port, key: str) -> bool:
+    """False for a word that no tool prints, such as ``Actve``: what it was is not known."""
+    text = _state(port) if key == "state" else _text(port, key)
+    return isinstance(text, Unread) or key not in _KNOWN or "".join(text.split()).casefold() in _KNOWN[key]
+
+
 def _up(port: Port) -> bool | Unread:
     """True for ``Active`` over ``LinkUp``; a port that trains but has no subnet manager is not up."""
     state, physical = _state(port), _text(port, "physical")
     if isinstance(state, Unread):
         return state
+    if not _is_known(port, "state") or (state == "Active" and not _is_known(port, "physical")):
+        return Unread.UNKNOWN
     return state == "Active" and (isinstance(physical, Unread) or physical.casefold() == "linkup")
 
 
@@ -109,6 +135,6 @@ def _doubts(port: Port) -> Iterator[Doubt]:
     for key, word in _WORDS.items():
         value = port.fields.get(key)
         strange = key == "rate" and _up(port) is not False and _rate(port) is Unread.UNKNOWN
-        if value is not None and (strange or _text(port, key) is Unread.UNKNOWN):
+        if value is not None and (strange or _text(port, key) is Unread.UNKNOWN or not _is_known(port, key)):
             told = "is cut" if value.cut else f"reads {value.text[:40]!r}"
             yield Doubt(line=value.line, text=f"{port.told}: {word} {told}: not known")

@@ -116,10 +116,15 @@ def _rows(lines: list[Line], header: Header) -> Iterator[tuple[str, Line]]:
     for line in lines:
         first, *rest = line.text.split() or [""]
         label = canonical_label(first)
-        if label is None or not (label.casefold() in by_name or label.startswith(("GPU", "NIC"))):
+        if label is None or not (label.casefold() in by_name or label.startswith(("GPU", "NIC")) or _only_paths(rest)):
             continue
         if any(is_path(canonical_cell(word)) or is_failure(word) for word in rest):
             yield by_name.get(label.casefold(), label), line
+
+
+def _only_paths(cells: list[str]) -> bool:
+    """True for the cells of a NIC's row, whose name may be misprinted in the header."""
+    return "X" in cells and all(is_path(canonical_cell(cell)) for cell in cells)
 
 
 def is_failure(word: str) -> bool:

@@ -89,7 +89,11 @@ class Reading:
         if lost := lost_line(text):
             self._take_lost(line.number, lost)
         elif named := gpu_line(text):
-            cut = self._plain.cut_at(line) and not text.endswith(")")
+            cut = isinstance(named.uuid, Unread) and ("(" in text or "GPU-" in text or text.endswith(")"))
+            if cut:
+                what = f"GPU{named.index}: no UUID can be read in {shown(text)}, nor what its model ends in: not known"
+                self.doubts.append(Doubt(line=line.number, text=what))
+            cut = cut or (self._plain.cut_at(line) and not text.endswith(")"))
             self._take_gpu(line.number, replace(named, model=Unread.UNKNOWN) if cut else named)
         elif link := link_line(text):
             self._take_link(line, link)

@@ -26,6 +26,8 @@ _SELF = "0"
 
 Table = dict[tuple[int, int], str]
 """Cells by the numbers of row and column."""
+Lines = dict[tuple[str, int], int]
+"""Where the row of a GPU stands, by the name of its table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,8 @@ def read_rocm_topo(text: str, *, source: str) -> NodeTopology:
     plain = plain_lines(text, start=_START, tool="rocm-smi --showtopo", source=source)
     sections = list(_sections(plain.lines))
     doubts = [*plain.doubts]
-    tables = {name: _table(name, sections, plain, doubts) for name in _CELLS}
+    lines: Lines = {}
+    tables = {name: _table(name, sections, plain, lines, doubts) for name in _CELLS}
     numa = _numa_nodes(sections, doubts)
     gpus = sorted({gpu for table in tables.values() for pair in table for gpu in pair} | set(numa))
     if not any(tables.values()):
@@ -64,7 +67,7 @@ def read_rocm_topo(text: str, *, source: str) -> NodeTopology:
     return blank_node(
         source,
         gpus=tuple(blank_gpu(gpu, vendor="amd", numa_node=numa.get(gpu, Unread.UNKNOWN)) for gpu in gpus),
-        paths=tuple(_paths(gpus, tables, doubts)),
+        paths=tuple(_paths(gpus, tables, lines, doubts)),
         doubts=bounded(doubts),
     )
 
@@ -77,7 +80,7 @@ def _sections(lines: Sequence[Line]) -> Iterator[Section]:
         yield Section(name=name, title=lines[at], lines=tuple(under))
 
 
-def _table(name: str, sections: Sequence[Section], plain: PlainLines, doubts: list[Doubt]) -> Table:
+def _table(name: str, sections: Sequence[Section], plain: PlainLines, lines: Lines, doubts: list[Doubt]) -> Table:
     """The cells of one table; empty, with a doubt, where it is not there or its columns are not known."""
     section = next((section for section in sections if section.name == name), None)
     if section is None:
@@ -89,10 +92,12 @@ def _table(name: str, sections: Sequence[Section], plain: PlainLines, doubts: li
         what = "no header of GPUs" if header is None else "its header names a GPU twice, or too many"
         doubts.append(Doubt(line=section.title.number, text=f"{name}: {what}; none of its cells can be placed"))
         return {}
-    return _rows(section, header, columns, plain, doubts)
+    return _rows(section, header, columns, plain, lines, doubts)
 
 
-def _rows(section: Section, header: Line, columns: Sequence[int], plain: PlainLines, doubts: list[Doubt]) -> Table:
+def _rows(
+    section: Section, header: Line, columns: Sequence[int], plain: PlainLines, lines: Lines, doubts: list[Doubt]
+) -> Table:
     """The cells of the rows that can be placed whole."""
     name = section.name
     table: Table = {}
@@ -108,6 +113,7 @@ def _rows(section: Section, header: Line, columns: Sequence[int], plain: PlainLi
             fault = "the text ends within it"
         seen.add(row)
         if fault is None:
+            lines[name, row] = line.number
             table.update({(row, column): cell for column, cell in zip(columns, cells, strict=True) if column != row})
         else:
             doubts.append(Doubt(line=line.number, text=f"{name}: the row of GPU{row} is left out: {fault}"))
@@ -131,9 +137,11 @@ def _row_fault(name: str, row: int, cells: Sequence[str], columns: Sequence[int]
     return None
 
 
-def _paths(gpus: Sequence[int], tables: Mapping[str, Table], doubts: list[Doubt]) -> Iterator[PairPath]:
+def _paths(gpus: Sequence[int], tables: Mapping[str, Table], lines: Lines, doubts: list[Doubt]) -> Iterator[PairPath]:
     for a, b in combinations(gpus, 2):
-        link, hops, weight = (_agreed(name, tables[name], a, b, doubts) for name in ("Link Type", "Hops", "Weight"))
+        link, hops, weight = (
+            _agreed(name, tables[name], a, b, lines, doubts) for name in ("Link Type", "Hops", "Weight")
+        )
         if link is not None:
             yield PairPath(
                 a=f"GPU{a}",
@@ -144,11 +152,12 @@ def _paths(gpus: Sequence[int], tables: Mapping[str, Table], doubts: list[Doubt]
             )
 
 
-def _agreed(name: str, table: Table, a: int, b: int, doubts: list[Doubt]) -> str | None:
+def _agreed(name: str, table: Table, a: int, b: int, lines: Lines, doubts: list[Doubt]) -> str | None:
     """The cell of a pair; None where there is none, or the two cells contradict each other."""
     there, back = table.get((a, b)), table.get((b, a))
     if there is not None and back is not None and there != back:
-        doubts.append(Doubt(line=None, text=f"{name}: GPU{a}-GPU{b} is {there}, and {back} the other way; left out"))
+        text = f"{name}: GPU{a}-GPU{b} is {there} on line {lines[name, a]}, and {back} the other way; left out"
+        doubts.append(Doubt(line=lines[name, b], text=text))
         return None
     return there if there is not None else back
 

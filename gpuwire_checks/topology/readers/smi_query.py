@@ -174,6 +174,8 @@ def _key(body: str) -> tuple[str, str | None]:
 def _mark_cut(fields: list[Field], *, ended: bool, last: int) -> None:
     """Puts ``CUT`` where the text may have lost the rest of its last value, or reasons after the last one."""
     if not fields or fields[-1].line != last:
+        if fields and not ended:
+            fields.append(Field(path=(*fields[-1].path[:-1], "..."), line=last, text=CUT))
         return
     end = fields[-1]
     if not ended and not _WHOLE.search(end.text):
