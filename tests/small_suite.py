@@ -12,10 +12,14 @@ import yaml
 
 SUITES = Path(__file__).resolve().parents[1] / "suites"
 CONFTEST = """
+from pathlib import Path
+
 import pytest
 from fakes import FakeRanks, FakeWires, Mismatch, seen_by_torch
 from topologies import cpu_node, gpu_node
 from wired import broken, hgx_node
+
+from gpuwire_checks.topology.formats import read_recorded
 
 pytest_plugins = ["gpuwire_checks.plugin"]
 

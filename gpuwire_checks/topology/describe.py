@@ -60,8 +60,12 @@ def _nvlink_lines(topology: NodeTopology) -> list[str]:
         usual = Counter(pair.path for pair in pairs).most_common(1)[0][0]
         lines.append(f"odd one out: {odd}; every other pair is {usual}")
     how = "through a switch" if is_switched(topology) else "added over its pairs"
-    links = links_per_gpu(topology)
-    by_count = _grouped(topology.gpus, key=lambda gpu: links[gpu.name])
+    links, paired = links_per_gpu(topology), Counter(name for pair in pairs for name in (pair.a, pair.b))
+    # Pairs that are not known may have links: none found among the others is no 0.
+    by_count = _grouped(
+        topology.gpus,
+        key=lambda gpu: links[gpu.name] or (0 if paired[gpu.name] == len(topology.gpus) - 1 else "unknown"),
+    )
     lines.append(f"NVLinks of a GPU, {how}: " + "; ".join(f"{n} on {_names(g, topology)}" for n, g in by_count.items()))
     groups = joined([pair for pair in pairs if pair.nvlinks], topology)
     lines.append("joined by NVLink: " + " | ".join(_names(group, topology) for group in groups))

@@ -86,7 +86,8 @@ def _paths(reading: GpuReading, pci: Sequence[PciDevice], host: Host) -> tuple[P
     """Those the driver told and those the bus shows, in the order of devices."""
     names = [*(gpu.name for gpu in reading.gpus), *(nic.name for nic in host.nics)]
     order = {name: place for place, name in enumerate(names)}
-    found = (*reading.paths, *pci_paths(pci, reading.gpus, host.nics, known=reading.paths))
+    nics = tuple(nic for nic in host.nics if nic.kind != "virtual")
+    found = (*reading.paths, *pci_paths(pci, reading.gpus, nics, known=reading.paths))
     return tuple(sorted(found, key=lambda pair: (order[pair.a], order[pair.b])))
 
 

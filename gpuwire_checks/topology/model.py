@@ -67,7 +67,7 @@ class Nic:
     """A network interface.
 
     Attributes:
-        kind: ``ethernet``, ``infiniband``, ``roce`` or ``virtual`` (no device behind it).
+        kind: ``ethernet``, ``infiniband``, ``roce`` or ``virtual`` (no device of its own behind it).
         rate_bits: bits per second of the link.
         device: its RDMA device (``mlx5_0``) where ``name`` is a label such as ``NIC0``.
         state: of the RDMA port, as ibstat says it (``Active``, ``Down``, ``Initializing``).

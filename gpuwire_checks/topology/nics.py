@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from gpuwire_checks.topology.model import Nic, PciDevice, Unread
-from gpuwire_checks.topology.tree import folders, is_there, numa_node, pci_function, read_number, read_text
+from gpuwire_checks.topology.tree import folders, is_there, numa_node, pci_function, read_number, read_text, real
 
 _KINDS: dict[str, Literal["infiniband", "roce"]] = {"InfiniBand": "infiniband", "Ethernet": "roce"}
 _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec.*")
@@ -25,7 +25,9 @@ _NUMBERED = re.compile(r"\d+: (\S.*)")
 def read_nics(root: Path, pci: Sequence[PciDevice] = ()) -> tuple[Nic, ...]:
     """Every RDMA port, then every interface that is not the network side of one of them.
 
-    A RoCE card shows up in both folders; it is one NIC, under its RDMA name, as in ``nvidia-smi topo -m``.
+    A RoCE card shows up in both folders; it is one NIC, under its RDMA name, as in ``nvidia-smi topo -m``. A virtual
+    function beside its physical one is *virtual*: it comes and goes with a setting, and has no wire of its own. Alone,
+    as in a guest or a container, it is the NIC.
 
     Args:
         pci: the bus, for the PCIe link of each.
@@ -37,7 +39,15 @@ def read_nics(root: Path, pci: Sequence[PciDevice] = ()) -> tuple[Nic, ...]:
     seen = {port.pci_address for port in ports if not isinstance(port.pci_address, Unread)}
     interfaces = (_interface(folder) for folder in folders(root / "sys/class/net"))
     found = (*ports, *(nic for nic in interfaces if nic.pci_address not in seen))
+    here = {nic.pci_address for nic in found}
+    found = tuple(replace(nic, kind="virtual") if _physical(root, nic) in here else nic for nic in found)
     return tuple(replace(nic, pcie=links[nic.pci_address]) if nic.pci_address in links else nic for nic in found)
+
+
+def _physical(root: Path, nic: Nic) -> str | None:
+    """The address of the physical function that a virtual one is of (Documentation/ABI/testing/sysfs-bus-pci)."""
+    link = root / "sys/bus/pci/devices" / str(nic.pci_address) / "physfn"
+    return real(link).name if link.is_symlink() else None
 
 
 def _interface(folder: Path) -> Nic:
@@ -79,12 +89,12 @@ def _operstate(path: Path) -> bool | Unread:
 
 def _rdma_port(device: Path, port: Path) -> Nic:
     """One port under its device's name; a second port of the same device is ``mlx4_0:2``, as in ibstat."""
-    function, real = pci_function(device / "device"), is_there(device / "device")
+    function, has_device = pci_function(device / "device"), is_there(device / "device")
     layer, state, physical = read_text(port / "link_layer"), _word(port / "state"), _word(port / "phys_state")
     up = _rdma_up(state, physical)
     return Nic(
         name=device.name if port.name == "1" else f"{device.name}:{port.name}",
-        kind=_KINDS.get(layer, "unknown") if real else "virtual",
+        kind=_KINDS.get(layer, "unknown") if has_device else "virtual",
         # A port that is down prints the rate of its lowest speed (10 Gb/sec), which is no rate of a link.
         rate_bits=Unread.UNKNOWN if up is False else _rdma_rate(port / "rate"),
         up=up,

@@ -35,11 +35,21 @@ def growth(held: Held, device: str) -> Verdict:
     if watched is None or not watched.seconds:
         return not_run(held, rule, device, "nothing was measured in this run: counters are judged by their growth")
     if not any(_device(part) == device for part in watched.counted):
-        return not_run(held, rule, device, "its counters cannot be read here")
+        return not_run(held, rule, device, f"its counters cannot be read here{_unread(held, device)}")
     faults = [fault for grown in _summed(watched.growth, device) if (fault := _fault(held, grown))]
     if faults:
         return verdict(held, rule, device, Outcome.REGRESSED, "; ".join(faults))
-    return verdict(held, rule, device, Outcome.PASS, f"{device}: no counter grew beyond what its wires may")
+    reason = f"{device}: no counter grew beyond what its wires may{_unread(held, device)}"
+    return verdict(held, rule, device, Outcome.PASS, reason)
+
+
+def _unread(held: Held, device: str) -> str:
+    """``; no permission: pcie replay``: counters that the device has and that tell nothing, or may have."""
+    found: dict[Unread, dict[str, None]] = {Unread.NO_PERMISSION: {}, Unread.UNKNOWN: {}}
+    for counter in held.topology.counters:
+        if _device(counter.part) == device and isinstance(counter.value, Unread) and counter.value in found:
+            found[counter.value][counter.name] = None
+    return "".join(f"; {why.value}: {', '.join(names)}" for why, names in found.items() if names)
 
 
 def _summed(growth: tuple[Growth, ...], device: str) -> list[Growth]:

@@ -242,6 +242,25 @@ def test_a_port_that_waits_for_a_subnet_manager_is_not_up(tmp_path: Path) -> Non
     assert nics_of(tmp_path, rdma("mlx5_0", pci="0000:00:07.0", state="2: INIT"))["mlx5_0"].up is False
 
 
+def virtual_function() -> dict[str, str]:
+    """A virtual function of the adapter at 0000:40:00.0, on RDMA."""
+    at = "0000:40:00.3"
+    files = rdma("mlx5_1", pci=at, above="pci0000:40") | pci(f"pci0000:40/{at}", kind="nic", numa="1")
+    return files | {f"sys/devices/pci0000:40/{at}/physfn": "-> ../0000:40:00.0"}
+
+
+def test_a_virtual_function_beside_its_physical_one_is_no_nic_of_its_own(tmp_path: Path) -> None:
+    """With the number of them set to 8 a node has the wires that it had."""
+    adapter = rdma("mlx5_0", pci="0000:40:00.0", above="pci0000:40") | pci("pci0000:40/0000:40:00.0", kind="nic")
+    nics = nics_of(tmp_path, adapter, virtual_function())
+    assert {name: nic.kind for name, nic in nics.items()} == {"mlx5_0": "infiniband", "mlx5_1": "virtual"}
+
+
+def test_a_virtual_function_alone_is_the_nic(tmp_path: Path) -> None:
+    """A container that was given one does not see the other."""
+    assert nics_of(tmp_path, virtual_function())["mlx5_1"].kind == "infiniband"
+
+
 def test_a_second_port_has_its_number(tmp_path: Path) -> None:
     nics = nics_of(tmp_path, rdma("mlx4_0", pci="0000:00:07.0"), rdma("mlx4_0", pci="0000:00:07.0", port=2))
     assert list(nics) == ["mlx4_0", "mlx4_0:2"]

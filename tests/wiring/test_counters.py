@@ -9,7 +9,7 @@ from topologies import gpu_node
 
 from gpuwire_checks.baseline.observed import observed_wiring
 from gpuwire_checks.records import Outcome, Verdict
-from gpuwire_checks.topology.model import CounterValue, Link, NodeTopology
+from gpuwire_checks.topology.model import CounterValue, Link, NodeTopology, Unread
 from gpuwire_checks.wiring.counters import COUNTER_RULES
 from gpuwire_checks.wiring.held import Growth, Held, Watched
 
@@ -99,3 +99,18 @@ def test_every_device_with_counters_is_a_part_but_not_a_shared_interface() -> No
     held = Held(topology=node(), expected=observed_wiring(node()), where="")
     assert list(RULE.parts(held)) == ["GPU0", "GPU1"]
     assert list(RULE.parts(Held(topology=node(), expected=None, where=""))) == []
+
+
+@pytest.mark.parametrize("unread", list(Unread))
+def test_a_counter_that_cannot_be_read_is_no_counter_that_stood_still(unread: Unread) -> None:
+    """What the part does not have is not missed."""
+    counters = (*node().counters, CounterValue(part="GPU0 NVLink 3", name="nvlink crc", value=unread))
+    for counted, outcome in (({"GPU0"}, Outcome.PASS), (set(), Outcome.NOT_RUN)):
+        watched = Watched(seconds=10.0, pcie={}, growth=(), counted=frozenset(counted))
+        held = Held(
+            topology=replace(node(), counters=counters), expected=observed_wiring(node()), where="", watched=watched
+        )
+        verdict = RULE.judge(held, "GPU0")
+        assert verdict.outcome is outcome
+        said = verdict.reason.endswith(f"; {unread.value}: nvlink crc")
+        assert said is (unread is not Unread.NOT_SUPPORTED)
