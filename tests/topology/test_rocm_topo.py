@@ -110,7 +110,7 @@ def test_a_missing_table_is_told() -> None:
         (
             "GPU0   0            XGMI         PCIE",
             "GPU0   0            PCIE         PCIE",
-            "None: Link Type: GPU0-GPU1 is PCIE, and XGMI the other way; left out",
+            "17: Link Type: GPU0-GPU1 is PCIE on line 16, and XGMI the other way; left out",
         ),
     ],
 )

@@ -92,11 +92,11 @@ def _table(name: str, sections: Sequence[Section], plain: PlainLines, lines: Lin
         what = "no header of GPUs" if header is None else "its header names a GPU twice, or too many"
         doubts.append(Doubt(line=section.title.number, text=f"{name}: {what}; none of its cells can be placed"))
         return {}
-    return _rows(section, header, columns, plain, lines, doubts)
+    return _rows(section, header, columns, plain=plain, lines=lines, doubts=doubts)
 
 
 def _rows(
-    section: Section, header: Line, columns: Sequence[int], plain: PlainLines, lines: Lines, doubts: list[Doubt]
+    section: Section, header: Line, columns: Sequence[int], *, plain: PlainLines, lines: Lines, doubts: list[Doubt]
 ) -> Table:
     """The cells of the rows that can be placed whole."""
     name = section.name
@@ -140,7 +140,7 @@ def _row_fault(name: str, row: int, cells: Sequence[str], columns: Sequence[int]
 def _paths(gpus: Sequence[int], tables: Mapping[str, Table], lines: Lines, doubts: list[Doubt]) -> Iterator[PairPath]:
     for a, b in combinations(gpus, 2):
         link, hops, weight = (
-            _agreed(name, tables[name], a, b, lines, doubts) for name in ("Link Type", "Hops", "Weight")
+            _agreed(name, tables[name], a, b, lines=lines, doubts=doubts) for name in ("Link Type", "Hops", "Weight")
         )
         if link is not None:
             yield PairPath(
@@ -152,7 +152,7 @@ def _paths(gpus: Sequence[int], tables: Mapping[str, Table], lines: Lines, doubt
             )
 
 
-def _agreed(name: str, table: Table, a: int, b: int, lines: Lines, doubts: list[Doubt]) -> str | None:
+def _agreed(name: str, table: Table, a: int, b: int, *, lines: Lines, doubts: list[Doubt]) -> str | None:
     """The cell of a pair; None where there is none, or the two cells contradict each other."""
     there, back = table.get((a, b)), table.get((b, a))
     if there is not None and back is not None and there != back:
