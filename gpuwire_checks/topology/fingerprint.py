@@ -151,8 +151,8 @@ def _link(link: Link) -> str:
 
 
 def _pcie(gpu: Gpu) -> str:
-    """``gen 5 x16``: the most that GPU and slot allow together."""
-    return _slot(gpu.max_pcie_generation, gpu.max_pcie_width)
+    """``gen 5 x16``: the generation that GPU and slot allow together, and the width that the link has."""
+    return _slot(gpu.max_pcie_generation, gpu.max_pcie_width if isinstance(gpu.pcie_width, Unread) else gpu.pcie_width)
 
 
 def _slot(generation: int | Unread, width: int | Unread) -> str:

@@ -11,7 +11,7 @@ from operator import add
 
 from gpuwire_checks.topology.model import Gpu, Link, Nic, NodeTopology, Unread
 
-_FORMAT = "gpuwire-graph-2"
+_FORMAT = "gpuwire-graph-3"
 """Part of every hash: a change of what is hashed changes it, so that an old hash cannot match by chance."""
 _Vertex = tuple[str, str | int]
 _Label = tuple[str, ...]
@@ -54,7 +54,8 @@ def _host(topology: NodeTopology) -> _Label:
 def _vertices(topology: NodeTopology) -> dict[_Vertex, _Label]:
     vertices: dict[_Vertex, _Label] = {}
     for gpu in topology.gpus:
-        form = (gpu.model, gpu.max_pcie_generation, gpu.max_pcie_width)
+        width = gpu.max_pcie_width if isinstance(gpu.pcie_width, Unread) else gpu.pcie_width
+        form = (gpu.model, gpu.max_pcie_generation, width)
         vertices["device", gpu.name] = _label("gpu", gpu.vendor, *form, _links(gpu))
     for nic in _physical(topology):
         pcie = nic.pcie

@@ -340,7 +340,8 @@ def test_what_changes_between_boots_changes_nothing(name: str) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda t: replace(t, gpus=(replace(t.gpus[0], max_pcie_width=8), *t.gpus[1:])),
+        lambda t: replace(t, gpus=(replace(t.gpus[0], pcie_width=Unread.UNKNOWN, max_pcie_width=8), *t.gpus[1:])),
+        lambda t: replace(t, gpus=(replace(t.gpus[0], pcie_width=8), *t.gpus[1:])),
         lambda t: replace(t, gpus=(replace(t.gpus[0], numa_node=1), *t.gpus[1:])),
         lambda t: replace(t, gpus=(replace(t.gpus[0], model="NVIDIA H800"), *t.gpus[1:])),
         lambda t: replace(t, nics=t.nics[:1]),
@@ -357,6 +358,7 @@ def test_what_changes_between_boots_changes_nothing(name: str) -> None:
         lambda t: replace(t, gpus=(replace(t.gpus[0], links=Unread.UNKNOWN), *t.gpus[1:])),
     ],
     ids=[
+        "width at most",
         "width",
         "gpu numa",
         "model",
@@ -432,7 +434,7 @@ def test_one_of_eight_without_any_link_is_no_other_sku() -> None:
 
 
 def test_a_lost_gpu_is_no_other_sku_and_a_missing_one_is() -> None:
-    healthy = switched()
+    healthy, why = switched(), Unread.NOT_SUPPORTED
     silent = replace(healthy.gpus[7], model=Unread.UNKNOWN, max_pcie_generation=Unread.UNKNOWN)
     known = tuple(pair for pair in healthy.paths if pair.b != "GPU7")
     lost = replace(healthy, gpus=(*healthy.gpus[:7], silent), paths=known)
@@ -552,8 +554,8 @@ def test_facts_count_wires_by_class() -> None:
 
 
 def test_facts_say_what_is_unknown_and_what_is_down() -> None:
-    healthy = switched()
-    silent = replace(healthy.gpus[7], model=Unread.UNKNOWN, max_pcie_width=Unread.NOT_SUPPORTED)
+    healthy, why = switched(), Unread.NOT_SUPPORTED
+    silent = replace(healthy.gpus[7], model=Unread.UNKNOWN, pcie_width=why, max_pcie_width=why)
     known = tuple(pair for pair in healthy.paths if pair.b != "GPU7")
     down = replace(healthy.nics[0], up=False, rate_bits=Unread.UNKNOWN)
     found = facts(
@@ -566,6 +568,14 @@ def test_facts_say_what_is_unknown_and_what_is_down() -> None:
     assert found["nics"] == "1 x infiniband 400 Gbit/s, 1 x infiniband down"
     assert found["numa_nodes"] == "unknown"
     assert facts(replace(healthy, paths=()))["nvlinks"] == "unknown"
+
+
+def test_a_gpu_that_trained_too_narrow_is_the_first_difference() -> None:
+    healthy = switched()
+    narrow = replace(healthy, gpus=(replace(healthy.gpus[0], pcie_width=8), *healthy.gpus[1:]))
+    assert first_difference(facts(healthy), facts(narrow)) == (
+        "pcie is 7 x gen 5 x16, 1 x gen 5 x8, the baseline says gen 5 x16"
+    )
 
 
 def test_facts_count_paths_to_nics_and_skip_virtual_ones() -> None:
