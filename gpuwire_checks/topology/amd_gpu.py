@@ -118,7 +118,10 @@ def _remote(address: str | Unread, names: Mapping[str | Unread, str]) -> str | U
 
 
 def read_paths(asker: AmdAsker, visible: Visible, gpus: Sequence[Gpu]) -> tuple[PairPath, ...]:
-    """Pairs joined by xGMI. The PCIe path class of the others is read from sysfs: amdsmi has hops, and no class."""
+    """Pairs joined by xGMI that is not all down.
+
+    The PCIe path class of the others is read from sysfs: amdsmi has hops, and no class.
+    """
     paths: list[PairPath] = []
     xgmi = _xgmi_of_pairs(asker.library)
     for at, (a, handle) in enumerate(visible):
@@ -126,8 +129,11 @@ def read_paths(asker: AmdAsker, visible: Visible, gpus: Sequence[Gpu]) -> tuple[
             link = asker.ask(a, f"link to {b}", "amdsmi_topo_get_link_type", handle, other)
             if isinstance(link, Unread) or link["type"] != xgmi:
                 continue
+            joining = _links_to(gpus[at], b)
+            count = sum(up is not False for up in joining)
+            if joining and not count:
+                continue
             weight = asker.ask(a, f"weight to {b}", "amdsmi_topo_get_link_weight", handle, other)
-            count = _links_to(gpus[at], b)
             path = f"XGMI{count}" if count > 1 else "XGMI"
             found = weight if isinstance(weight, Unread) else int(weight)
             paths.append(PairPath(a=a, b=b, path=path, hops=int(link["hops"]), weight=found))
@@ -143,8 +149,9 @@ def _xgmi_of_pairs(library: Any) -> int:
     return int(library.AmdSmiLinkType.AMDSMI_LINK_TYPE_XGMI if old is None else old.XGMI)
 
 
-def _links_to(gpu: Gpu, other: str) -> int:
-    return 0 if isinstance(gpu.links, Unread) else sum(link.remote == other for link in gpu.links)
+def _links_to(gpu: Gpu, other: str) -> list[bool | Unread]:
+    """Of each link to another GPU whether it is up; none where links are not read, or lead there by way of a third."""
+    return [] if isinstance(gpu.links, Unread) else [link.up for link in gpu.links if link.remote == other]
 
 
 def partition_doubts(asker: AmdAsker, visible: Visible) -> tuple[Doubt, ...]:

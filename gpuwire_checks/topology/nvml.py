@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -23,9 +24,9 @@ from gpuwire_checks.topology.devices import (
     visible_devices,
 )
 from gpuwire_checks.topology.model import CounterValue, Doubt, Pcie, Unread
-from gpuwire_checks.topology.nvml_addresses import read_addresses
 from gpuwire_checks.topology.nvml_counters import counters, pcie_now
 from gpuwire_checks.topology.nvml_gpu import read_gpu
+from gpuwire_checks.topology.nvml_identity import read_addresses, read_handles, read_models, read_uuids
 from gpuwire_checks.topology.nvml_links import link_states, read_links
 from gpuwire_checks.topology.nvml_pairs import ancestor, peers
 from gpuwire_checks.topology.sysfs import LIVE
@@ -82,7 +83,7 @@ class NvmlSource:
         try:
             return _read(Asker(nvml), self._environ, self._root)
         finally:
-            nvml.nvmlShutdown()
+            self._shut_down()
 
     def counters(self) -> tuple[CounterValue, ...]:
         """Every counter of the visible GPUs and their NVLinks; none where NVML does not start.
@@ -107,8 +108,13 @@ class NvmlSource:
         """Shut NVML down if ``counters`` or ``pcie`` started it."""
         with self._lock:
             if self._started:
-                self._nvml.nvmlShutdown()
+                self._shut_down()
             self._started = False
+
+    def _shut_down(self) -> None:
+        # With a GPU that fell off meanwhile this may fail, and takes nothing from what was read of the others.
+        with suppress(self._nvml.NVMLError):
+            self._nvml.nvmlShutdown()
 
     def __enter__(self) -> NvmlSource:
         return self
@@ -130,8 +136,8 @@ class NvmlSource:
 
     def _visible(self, asker: Asker) -> tuple[Device, ...]:
         setting = self._environ.get("CUDA_VISIBLE_DEVICES")
-        handles = _handles(asker)
-        uuids = _uuids(asker, handles) if "-" in (setting or "") else (Unread.UNKNOWN,) * len(handles)
+        handles = read_handles(asker)
+        uuids = read_uuids(asker, handles) if "-" in (setting or "") else (Unread.UNKNOWN,) * len(handles)
         return _devices(asker, handles, visible_devices(setting, uuids))
 
     def _link_numbers(self, device: Device) -> tuple[int, ...]:
@@ -145,9 +151,9 @@ class NvmlSource:
 
 def _read(asker: Asker, environ: Mapping[str, str], root: Path) -> GpuReading:
     setting = environ.get("CUDA_VISIBLE_DEVICES")
-    handles = _handles(asker)
+    handles = read_handles(asker)
     addresses = read_addresses(asker, handles, root)
-    uuids = _uuids(asker, handles)
+    uuids = read_uuids(asker, handles)
     chosen = visible_devices(setting, uuids)
     devices = _devices(asker, handles, chosen)
     driver, cuda = _driver(asker), asker.ask(None, "CUDA version", "nvmlSystemGetCudaDriverVersion_v2")
@@ -173,7 +179,7 @@ def _read(asker: Asker, environ: Mapping[str, str], root: Path) -> GpuReading:
     )
     doubts = (
         *visibility_doubts(setting, uuids, chosen),
-        *order_doubts(_models(asker, handles), environ),
+        *order_doubts(read_models(asker, handles), environ),
         *asker.doubts(chosen),
     )
     return replace(reading, doubts=doubts)
@@ -190,13 +196,6 @@ def _not_started(nvml: Any, error: Exception) -> GpuReading:
     return GpuReading(driver=why, cuda=why, doubts=(Doubt(line=None, text=text),))
 
 
-def _handles(asker: Asker) -> tuple[Any, ...]:
-    """NVML's handle of every GPU of the driver, or why there is none."""
-    count = asker.ask(None, "number of GPUs", "nvmlDeviceGetCount")
-    numbers = range(0 if isinstance(count, Unread) else count)
-    return tuple(asker.ask(number, "everything", "nvmlDeviceGetHandleByIndex", number) for number in numbers)
-
-
 def _devices(asker: Asker, handles: tuple[Any, ...], chosen: tuple[int, ...]) -> tuple[Device, ...]:
     return tuple(
         Device(asker=asker, number=number, index=index, handle=handles[number]) for index, number in enumerate(chosen)
@@ -205,20 +204,3 @@ def _devices(asker: Asker, handles: tuple[Any, ...], chosen: tuple[int, ...]) ->
 
 def _driver(asker: Asker) -> str | Unread:
     return word(asker.ask(None, "version", "nvmlSystemGetDriverVersion"))
-
-
-def _models(asker: Asker, handles: tuple[Any, ...]) -> set[str]:
-    """Every known model, of hidden GPUs too: CUDA orders all before it hides some."""
-    models = {
-        word(asker.ask(number, None, "nvmlDeviceGetName", handle))
-        for number, handle in enumerate(handles)
-        if not isinstance(handle, Unread)
-    }
-    return {model for model in models if not isinstance(model, Unread)}
-
-
-def _uuids(asker: Asker, handles: tuple[Any, ...]) -> tuple[str | Unread, ...]:
-    return tuple(
-        handle if isinstance(handle, Unread) else word(asker.ask(number, "UUID", "nvmlDeviceGetUUID", handle))
-        for number, handle in enumerate(handles)
-    )

@@ -59,6 +59,13 @@ def test_a_link_that_carries_nothing_is_down() -> None:
     assert [(link.remote, link.up, link.speed_bytes) for link in links] == [("GPU1", True, 64e9), ("GPU2", False, 0.0)]
 
 
+def test_a_path_counts_the_links_that_are_up_and_none_is_no_path() -> None:
+    fake = FakeAmdSmi(cards(2))
+    for bandwidths, paths in (((512, 512, 512), ["XGMI3"]), ((512, 512, 0), ["XGMI2"]), ((0, 0, 0), [])):
+        fake.links = [{"bdf": fake.cards[1].bdf, "max_bandwidth": rate, "link_type": XGMI} for rate in bandwidths]
+        assert [pair.path for pair in read(fake).paths] == paths
+
+
 def test_pairs_over_pcie_have_no_path_of_amdsmi_and_no_links() -> None:
     reading = read(FakeAmdSmi(cards(2), joined=False, no_peers=True))
     assert reading.paths == ()

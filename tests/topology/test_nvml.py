@@ -265,6 +265,29 @@ def test_another_failure_to_start_is_a_doubt_with_its_text() -> None:
     assert doubts(reading) == ["no GPU can be read: NVML does not start: Unknown Error; compare nvidia-smi"]
 
 
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (NVMLError_NoPermission("Insufficient Permissions"), "no permission"),
+        (NVMLError_NotSupported("Not Supported"), "not supported"),
+        (NVMLError("Unknown Error"), "Unknown Error"),
+    ],
+)
+def test_gpus_that_cannot_be_counted_are_not_none(error: NVMLError, why: str) -> None:
+    reading = read(FakeNvml(cards(2), faults={"nvmlDeviceGetCount": error}))
+    assert doubts(reading) == [f"driver: {why}; unread: number of GPUs"]
+
+
+def test_a_library_that_does_not_end_takes_nothing_from_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_fake: FakeNvml) -> None:
+        raise NVMLError("Unknown Error")
+
+    monkeypatch.setattr(FakeNvml, "nvmlShutdown", fail)
+    source = NvmlSource(FakeNvml(cards(2)))
+    assert (len(source.read().gpus), len(source.pcie())) == (2, 2)
+    source.close()
+
+
 def test_nvml_is_shut_down_when_reading_fails() -> None:
     fake = FakeNvml(cards(1))
     del fake.cards[0].answers["MemoryInfo"]

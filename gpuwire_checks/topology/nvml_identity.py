@@ -1,4 +1,4 @@
-"""PCI addresses of GPUs through NVML, and of those that no longer tell theirs through the kernel module."""
+"""Which GPUs NVML has: handle, UUID, model and PCI address of each, a lost one's from the kernel module."""
 
 from __future__ import annotations
 
@@ -13,6 +13,35 @@ from gpuwire_checks.topology.tree import folders, is_pci_address
 
 _LISTED = "proc/driver/nvidia/gpus"
 """A folder for each GPU that the kernel module holds, named by its address; a container has those it was given."""
+
+
+def read_handles(asker: Asker) -> tuple[Any, ...]:
+    """NVML's handle of every GPU of the driver, or why there is none."""
+    count = asker.ask(None, "number of GPUs", "nvmlDeviceGetCount")
+    if isinstance(count, Unread):
+        if count is not Unread.UNKNOWN:
+            asker.refuse(None, "number of GPUs", count.value)
+        return ()
+    numbers = range(count)
+    return tuple(asker.ask(number, "everything", "nvmlDeviceGetHandleByIndex", number) for number in numbers)
+
+
+def read_uuids(asker: Asker, handles: Sequence[Any]) -> tuple[str | Unread, ...]:
+    """Of every GPU of the driver, or why it does not tell."""
+    return tuple(
+        handle if isinstance(handle, Unread) else word(asker.ask(number, "UUID", "nvmlDeviceGetUUID", handle))
+        for number, handle in enumerate(handles)
+    )
+
+
+def read_models(asker: Asker, handles: Sequence[Any]) -> set[str]:
+    """Every known model, of hidden GPUs too: CUDA orders all before it hides some."""
+    models = {
+        word(asker.ask(number, None, "nvmlDeviceGetName", handle))
+        for number, handle in enumerate(handles)
+        if not isinstance(handle, Unread)
+    }
+    return {model for model in models if not isinstance(model, Unread)}
 
 
 def read_addresses(asker: Asker, handles: Sequence[Any], root: Path) -> list[str | Unread]:
