@@ -158,6 +158,18 @@ def order_doubts(models: Collection[str], environ: Mapping[str, str]) -> tuple[D
     return (Doubt(line=None, text=text),)
 
 
+def mig_doubts(gpus: Sequence[Gpu]) -> tuple[Doubt, ...]:
+    """GPUs that a framework does not see whole; a process sees one slice, however many there are.
+
+    Source: NVIDIA Multi-Instance GPU User Guide, "Device Enumeration".
+    """
+    sliced = [gpu.name for gpu in gpus if gpu.state.mig is True]
+    if not sliced:
+        return ()
+    text = f"{', '.join(sliced)}: MIG is on: CUDA sees one slice and no whole GPU; turn it off to judge the wires"
+    return (Doubt(line=None, text=text),)
+
+
 def _device(word: str, uuids: Sequence[str | Unread]) -> int | None:
     """A GPU's number from ``3`` or from the beginning of one UUID (``GPU-8932f937``), None when it names none."""
     if word.isdecimal():

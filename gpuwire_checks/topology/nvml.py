@@ -19,6 +19,7 @@ from gpuwire_checks.topology.asking import Asker, Device, word
 from gpuwire_checks.topology.devices import (
     GpuReading,
     gpu_paths,
+    mig_doubts,
     order_doubts,
     visibility_doubts,
     visible_devices,
@@ -179,6 +180,7 @@ def _read(asker: Asker, environ: Mapping[str, str], root: Path) -> GpuReading:
     )
     doubts = (
         *visibility_doubts(setting, uuids, chosen),
+        *mig_doubts(gpus),
         *order_doubts(read_models(asker, handles), environ),
         *asker.doubts(chosen),
     )

@@ -369,6 +369,15 @@ def test_a_mig_device_and_a_vain_name_are_said() -> None:
     assert not any("names" in text for text in doubts(read(FakeNvml(cards(2)), CUDA_VISIBLE_DEVICES="0")))
 
 
+@pytest.mark.parametrize(("mode", "said"), [([1, 1], True), ([0, 1], False), (NVMLError_NotSupported("no"), False)])
+def test_a_gpu_in_slices_is_said(mode: object, said: bool) -> None:
+    """One that is pending is not on yet."""
+    two = cards(2)
+    two[1].answers["MigMode"] = mode
+    texts = [text for text in doubts(read(FakeNvml(two))) if "MIG" in text]
+    assert texts == ["GPU1: MIG is on: CUDA sees one slice and no whole GPU; turn it off to judge the wires"] * said
+
+
 def test_unlike_gpus_may_be_numbered_otherwise_by_cuda() -> None:
     two = cards(2)
     two[1].answers["Name"] = "NVIDIA L40S"
