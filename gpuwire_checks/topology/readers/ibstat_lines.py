@@ -80,7 +80,7 @@ class Reading:
         self._cas: dict[str, _Ca] = {}
         self._ca: _Ca | None = None
         self._port: Port | None = None
-        self._ended = False
+        self._ended = self._headless = False
 
     def take(self, line: Line) -> None:
         """Adds what one line says."""
@@ -94,11 +94,17 @@ class Reading:
                 self._start_ca(line.number, found[1])
             self._start_port(line.number, int(found[2]))
         elif self._ca is None:
-            return
+            self._take_headless(line, text)
         elif found := _PORT.fullmatch(text):
             self._start_port(line.number, int(found[1]))
         else:
             self._take_field(line, text)
+
+    def _take_headless(self, line: Line, text: str) -> None:
+        if not self._headless and _PORT.fullmatch(text):
+            self._headless = True
+            told = "no line \"CA '<name>'\" above says whose port this is: not read"
+            self.doubts.append(Doubt(line=line.number, text=told))
 
     def end(self) -> None:
         """Adds the last CA, and what is doubtful of the number of ports."""
@@ -148,7 +154,11 @@ class Reading:
             self._port.last = line.number
         elif self._ca is not None:
             self._ca.last = line.number
-            if key == "firmware version" and value and not cut:
+            if key == "firmware version" and (cut or not value):
+                self.doubts.append(
+                    Doubt(line=line.number, text=f"{self._ca.device}: its firmware is cut, or not stated")
+                )
+            elif key == "firmware version":
                 self._ca.firmware = value[:40]
             elif key == "number of ports" and value.isascii() and value.isdigit() and len(value) < 4:
                 self._ca.says_ports = int(value)

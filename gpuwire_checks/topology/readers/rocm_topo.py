@@ -55,6 +55,8 @@ def read_rocm_topo(text: str, *, source: str) -> NodeTopology:
     plain = plain_lines(text, start=_START, tool="rocm-smi --showtopo", source=source)
     sections = list(_sections(plain.lines))
     doubts = [*plain.doubts]
+    if plain.may_be_cut and not _END.fullmatch(plain.lines[-1].text):
+        doubts.append(Doubt(line=plain.lines[-1].number, text="the text ends here, before the end of the log"))
     lines: Lines = {}
     tables = {name: _table(name, sections, plain, lines, doubts) for name in _CELLS}
     numa = _numa_nodes(sections, doubts)
@@ -169,6 +171,9 @@ def _numa_nodes(sections: Sequence[Section], doubts: list[Doubt]) -> dict[int, i
         match = _NUMA.fullmatch(line.text)
         if match is None:
             doubts.append(Doubt(line=line.number, text=f"{shown(line.text)} is no NUMA line"))
+        elif match[2] == "Node" and int(match[1]) in found:
+            found[int(match[1])] = Unread.UNKNOWN
+            doubts.append(Doubt(line=line.number, text=f"a second NUMA node of GPU{match[1]}: neither is used"))
         elif match[2] == "Node" and int(match[1]) < MAX_GPUS:
             found[int(match[1])] = _numa_node(match[3])
     return found

@@ -10,6 +10,7 @@ from itertools import islice
 
 from gpuwire_checks.errors import TopologyError
 from gpuwire_checks.pasted import Line, split_launcher, without_marks
+from gpuwire_checks.topology.devices import pci_address
 from gpuwire_checks.topology.model import Doubt, NodeTopology, Unread
 from gpuwire_checks.topology.readers.smi_values import CUT, MAX_GPUS, Field, GpuFields, is_reason, same, smi_node
 
@@ -83,6 +84,8 @@ def read_smi_query(text: str, *, source: str) -> NodeTopology:
         raise TopologyError(f"{source}:{line}: more than {MAX_GPUS} GPUs; no node has that: paste one output")
     fields = [list(_fields(section.lines)) for section in sections]
     _mark_cut(fields[-1], ended=text.endswith("\n"), last=lines[-1].number if lines else 0)
+    if lines and not text.endswith("\n") and not any(lines[-1].number == field.line for field in fields[-1]):
+        strays.append(Doubt(line=lines[-1].number, text="the text ends here, in a line without a value"))
     gpus, remarks = _gpus(sections, fields)
     if not gpus:
         line = sections[0].line
@@ -168,14 +171,12 @@ def _key(body: str) -> tuple[str, str | None]:
     name = body[: max(at, 0)].rstrip()
     if not name or len(name) > MAX_KEY or (body.endswith(f"{name}:")):
         return body.rstrip(":")[:MAX_KEY], None
-    return name, body[at + 1 :].strip()
+    return name, " ".join(body[at + 1 :].split())
 
 
 def _mark_cut(fields: list[Field], *, ended: bool, last: int) -> None:
     """Puts ``CUT`` where the text may have lost the rest of its last value, or reasons after the last one."""
     if not fields or fields[-1].line != last:
-        if fields and not ended:
-            fields.append(Field(path=(*fields[-1].path[:-1], "..."), line=last, text=CUT))
         return
     end = fields[-1]
     if not ended and not _WHOLE.search(end.text):
@@ -196,6 +197,10 @@ def _gpus(
     for section, values in zip(sections[1:], fields[1:], strict=True):
         gpu = GpuFields(f"GPU{len(gpus)}", values)
         gpus.append((gpu, section.address))
+        stated, above = pci_address(gpu.text("PCI address")), pci_address(section.address)
+        if stated != above and not isinstance(stated, Unread) and not isinstance(above, Unread):
+            what = f"{gpu.part} is {above} on line {section.line}, and its bus id is {stated}: that is taken"
+            doubts.append(Doubt(line=gpu.line("PCI address"), text=what))
         if section.remark or not gpu.known:
             what = f"the driver says {section.remark[:60]!r}" if section.remark else "nothing is said of it"
             doubts.append(Doubt(line=section.line, text=f"{gpu.part} ({section.address}): {what}"))
