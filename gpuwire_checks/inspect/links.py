@@ -25,10 +25,15 @@ def link_findings(node: NodeTopology, references: References) -> Iterable[Findin
     listed = [gpu for gpu in node.gpus if not isinstance(gpu.links, Unread)]
     if not any(_links(gpu) for gpu in listed) and not _any_reference(listed, references):
         return
-    faults = [fault for gpu in listed for fault in _of_gpu(gpu, listed, references)]
+    silent = [gpu for gpu in listed if _links(gpu) and len(_unread(gpu)) == len(_links(gpu))]
+    if silent:
+        text = f"whether the links of {_names(silent)} are up is not told here; run nvidia-smi nvlink --status"
+        yield Finding(level=Level.WARN, text=text)
+    faults = [fault for gpu in listed if gpu not in silent for fault in _of_gpu(gpu, listed, references)]
     yield from faults
-    yield from _speeds(listed)
-    if not any(fault.level is Level.FAIL for fault in faults):
+    known = {fault.part for fault in faults}
+    yield from (slow for slow in _speeds(listed) if slow.part not in known)
+    if len(silent) < len(listed) and not any(fault.level is Level.FAIL for fault in faults):
         yield Finding(level=Level.NOTE if faults else Level.PASS, text=_good_words(listed, len(node.gpus)))
 
 
@@ -47,6 +52,9 @@ def _of_gpu(gpu: Gpu, listed: Sequence[Gpu], references: References) -> Iterable
     if down and up:
         text = f"{gpu.name} has {up} of {len(_links(gpu))} links up; {_numbers(down)} down"
         yield Finding(level=Level.WARN, text=f"{text}; fine only where the baseline says {up}", part=gpu.name)
+    elif _unread(gpu):
+        text = f"{gpu.name} has {up} of {len(_links(gpu))} links up{_unread_words(gpu)}"
+        yield Finding(level=Level.WARN, text=text, part=gpu.name)
     elif up < most:
         others = ", ".join(other.name for other in listed if len(_up(other)) == most)
         text = (
@@ -63,11 +71,12 @@ def _against(gpu: Gpu, up: int, known: KnownLinks, *, listed: Sequence[Gpu]) -> 
         down = [link for link in _links(gpu) if link.up is False]
         named = f"; {_numbers(down)} down" if down and up else ""
         word = "NVLinks" if expected.kind == "nvlink" else "xGMI links"
-        text = f"{gpu.name} has {up} of {wanted} {word} up{named}"
+        text = f"{gpu.name} has {up} of {wanted} {word} up{named}{_unread_words(gpu)}"
         unbridged = known.bridged and not up
         if unbridged:
             text += "; fine only where it has no bridge"
-        level = Level.WARN if unbridged else Level.FAIL
+        may_be_up = up + len(_unread(gpu)) >= wanted
+        level = Level.WARN if unbridged or may_be_up else Level.FAIL
         yield Finding(level=level, text=text, part=gpu.name, against=source)
     for link in _up(gpu):
         speed = link.speed_bytes
@@ -99,7 +108,8 @@ def _good_words(listed: Sequence[Gpu], gpus: int) -> str:
     else:
         of_each = "; ".join(f"{len(_up(gpu))} links up on {gpu.name}" for gpu in listed)
     rate = f" at {at} GB/s" if at else ""
-    rest = f"; {gpus - len(listed)} GPUs say nothing of their links" if gpus > len(listed) else ""
+    quiet = gpus - len(listed)
+    rest = f"; {quiet} GPU{' says nothing of its' if quiet == 1 else 's say nothing of their'} links" if quiet else ""
     return f"{of_each}: {total} in all{rate}{rest}"
 
 
@@ -112,6 +122,17 @@ def _names(gpus: Sequence[Gpu]) -> str:
 def _numbers(links: Sequence[Link]) -> str:
     numbers = ", ".join(str(link.number) for link in links)
     return f"link {numbers} is" if len(links) == 1 else f"links {numbers} are"
+
+
+def _unread(gpu: Gpu) -> list[Link]:
+    return [link for link in _links(gpu) if isinstance(link.up, Unread)]
+
+
+def _unread_words(gpu: Gpu) -> str:
+    """Links whose state could not be read: they are not down."""
+    numbers = ", ".join(str(link.number) for link in _unread(gpu))
+    link = "link" if len(_unread(gpu)) == 1 else "links"
+    return f"; the state of {link} {numbers} could not be read" if numbers else ""
 
 
 def _links(gpu: Gpu) -> tuple[Link, ...]:
