@@ -14,10 +14,12 @@ _NOTES_AT_MOST = 40
 
 def inspection_lines(inspection: Inspection) -> list[str]:
     """The verdict in a sentence, then every finding, a line each."""
-    worst = next((finding for finding in inspection.findings if finding.level is inspection.level), None)
-    first = worst.text if worst else _first_fact(inspection)
+    findings = inspection.findings
+    # Facts alone pass, and none of them is a PASS: then the first fact is the sentence.
+    worst = next((finding for finding in findings if finding.level is inspection.level), next(iter(findings), None))
+    first = worst.text if worst else "nothing to say of it"
     lines = [f"{inspection.level.value} {inspection.source} ({inspection.format}): {first}"]
-    rest = [finding for finding in inspection.findings if finding is not worst]
+    rest = [finding for finding in findings if finding is not worst]
     notes = [finding for finding in rest if finding.level is Level.NOTE]
     shown = [finding for finding in rest if finding.level is not Level.NOTE] + notes[:_NOTES_AT_MOST]
     if worst is not None and (worst.against or worst.line):
@@ -26,10 +28,6 @@ def inspection_lines(inspection: Inspection) -> list[str]:
     if len(notes) > _NOTES_AT_MOST:
         lines.append(f"  ... and {len(notes) - _NOTES_AT_MOST} more notes (--json has them all)")
     return lines
-
-
-def _first_fact(inspection: Inspection) -> str:
-    return next((finding.text for finding in inspection.findings), "nothing to say of it")
 
 
 def _words(finding: Finding) -> str:
