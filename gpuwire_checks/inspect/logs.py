@@ -45,13 +45,14 @@ def _failure(log: CollectiveLog) -> Iterable[Finding]:
         return
     host = "" if isinstance(failure.host, Unread) else f" on host {failure.host}"
     where = "" if isinstance(failure.where, Unread) else f" at {failure.where}"
-    lead = {
-        "launcher": "the launcher failed, nothing was measured, and this says nothing of bandwidth",
-        "library": "the library gave up",
-        "lost": "a GPU is lost",
-    }[failure.kind]
-    before = "before any row" if not log.rows else f"after {_rows_words(log)}"
-    text = f"{lead}{where}{host}, {before}: {failure.text}"
+    if failure.kind == "launcher" and not log.rows:
+        lead, before = "the launcher failed, nothing was measured, and this says nothing of bandwidth", ""
+    else:
+        lead = {"launcher": "the launcher ended the run", "library": "the library gave up", "lost": "a GPU is lost"}[
+            failure.kind
+        ]
+        before = f", after {_rows_words(log)}" if log.rows else ", before any row"
+    text = f"{lead}{where}{host}{before}: {failure.text}"
     part = None if isinstance(failure.host, Unread) else f"host {failure.host}"
     level = Level.FAIL if failure.kind == "lost" else Level.ERROR
     yield Finding(level=level, text=text, line=failure.line, part=part)
@@ -59,7 +60,9 @@ def _failure(log: CollectiveLog) -> Iterable[Finding]:
 
 def _completeness(log: CollectiveLog) -> Iterable[Finding]:
     if log.cut_at is not None:
-        text = f"the log is cut within a row; {_rows_words(log)} before it {'are' if len(log.rows) > 2 else 'is'} whole"
+        text = (
+            f"the log is cut within a row; {_rows_words(log)} before it {'is' if _num_rows(log) == 1 else 'are'} whole"
+        )
         yield Finding(level=Level.INCOMPLETE, text=text, line=log.cut_at)
     elif not log.rows and log.failure is None:
         yield Finding(level=Level.INCOMPLETE, text="no data row: the run had not begun to measure, or the log is cut")
@@ -69,8 +72,13 @@ def _completeness(log: CollectiveLog) -> Iterable[Finding]:
 
 
 def _rows_words(log: CollectiveLog) -> str:
-    count = len({row.line for row in log.rows})
+    count = _num_rows(log)
     return f"{count} row{'' if count == 1 else 's'}"
+
+
+def _num_rows(log: CollectiveLog) -> int:
+    """Rows as printed: each has a figure or two."""
+    return len({row.line for row in log.rows})
 
 
 def _correctness(log: CollectiveLog) -> Iterable[Finding]:
@@ -83,7 +91,7 @@ def _correctness(log: CollectiveLog) -> Iterable[Finding]:
         yield Finding(level=Level.FAIL, text=f"the tool counts {printed} values out of bounds")
     if log.rows and (log.validated is False or all(isinstance(row.wrong, Unread) for row in log.rows)):
         text = "correctness was not checked (N/A): unknown, and not 0 wrong; run with -c 1"
-        yield Finding(level=Level.WARN, text=text)
+        yield Finding(level=Level.WARN, text=text, line=log.rows[0].line)
 
 
 def _ranks(log: CollectiveLog) -> Iterable[Finding]:
@@ -194,12 +202,12 @@ def _facts(log: CollectiveLog) -> Iterable[Finding]:
 
 
 def compare_runs(logs: Sequence[CollectiveLog]) -> list[Finding]:
-    """Runs of one collective in one text: one that is far slower at the same size."""
-    by_case: dict[tuple[str, int, bool], list[tuple[int, FigureRow]]] = defaultdict(list)
+    """Runs of one collective over as many ranks in one text: one that is far slower at the same size."""
+    by_case: dict[tuple[str, int | Unread, int, bool], list[tuple[int, FigureRow]]] = defaultdict(list)
     for number, log in enumerate(logs, start=1):
         for row in log.rows:
-            by_case[str(log.collective), row.size_bytes, row.in_place].append((number, row))
-    for (_, size, _), rows in by_case.items():
+            by_case[str(log.collective), log.world_size, row.size_bytes, row.in_place].append((number, row))
+    for (_, _, size, _), rows in by_case.items():
         runs = {number for number, _ in rows}
         best = max(rows, key=lambda pair: pair[1].busbw)
         slow = [(number, row) for number, row in rows if row.busbw < _COLLAPSE * best[1].busbw]
