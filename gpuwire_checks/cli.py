@@ -87,9 +87,7 @@ def doctor(  # noqa: PLR0917 - typer makes options of the parameters
     from gpuwire_checks.harness.doctor import examine  # noqa: PLC0415
 
     lines, healthy = examine(
-        _settings(
-            tier=tier, baselines=baselines, expect=expect, world_size=world_size, device=device, **_from(source)
-        )
+        _settings(tier=tier, baselines=baselines, expect=expect, world_size=world_size, device=device, **_from(source))
     )
     for line in lines:
         typer.echo(line)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from fakes import FakeRanks, FakeWires, Mismatch, seen_by_torch
 from topologies import cpu_node, gpu_node
-from wired import broken, hgx_node
+from wired import broken, hgx_node, silent_gpu, without_links
 
 from gpuwire_checks.topology.formats import read_recorded
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from faulty import FAULTS
+from dataclasses import replace
+
+from faulty import FAULTS, links_of, with_gpu
 from reference_nodes import node_of
 
 from gpuwire_checks.baseline.wiring import ExpectedFabric, ExpectedLinks, ExpectedPcie, Wiring
-from gpuwire_checks.topology.model import NodeTopology
+from gpuwire_checks.topology.model import NodeTopology, Unread
 
 HGX = Wiring(
     gpus=8,
@@ -27,3 +29,19 @@ def hgx_node() -> NodeTopology:
 def broken(fault: str) -> NodeTopology:
     """The same node with one of the faults of ``faulty.FAULTS``."""
     return FAULTS[fault].breaks(hgx_node())
+
+
+def without_links() -> NodeTopology:
+    """Every link of every GPU is down, as with a fabric that did not start."""
+    node = hgx_node()
+    gpus = tuple(
+        replace(gpu, links=tuple(replace(link, up=False, speed_bytes=0.0) for link in links_of(gpu)))
+        for gpu in node.gpus
+    )
+    paths = tuple(replace(pair, path="NODE") if pair.links else pair for pair in node.paths)
+    return replace(node, gpus=gpus, paths=paths)
+
+
+def silent_gpu() -> NodeTopology:
+    """GPU2 is listed, and its driver tells nothing of it."""
+    return with_gpu(2, model=Unread.UNKNOWN, links=Unread.UNKNOWN, numa_node=Unread.UNKNOWN)(hgx_node())

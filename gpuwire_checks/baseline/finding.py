@@ -12,6 +12,7 @@ from gpuwire_checks.baseline.model import Baseline
 from gpuwire_checks.baseline.store import load_baseline, load_baselines
 from gpuwire_checks.errors import BaselineError
 from gpuwire_checks.topology.fingerprint import first_difference
+from gpuwire_checks.topology.model import Unread
 
 _COUNT = re.compile(r"-(\d+)x(?=-|$)")
 """The number of GPUs in a SKU."""
@@ -43,11 +44,14 @@ def find_baseline(
     facts: Mapping[str, str | int],
     expect: str | None,
     site: Path | None = None,
+    links: int | Unread = Unread.UNKNOWN,
 ) -> Match:
     """The baseline for a node, the first directory's before the next's.
 
     Args:
         expect: the name of the baseline to take, whatever the node looks like.
+        links: of the GPU that has most links up. Fewer on every GPU than the only baseline of these GPUs states is a
+            loss, as when a switch is dead, and no other SKU.
         site: where recorded baselines lie; a node with fewer GPUs than one of those, and nothing else of its own, is
             held to it: it has lost a GPU. None where GPUs are hidden on purpose.
 
@@ -59,7 +63,7 @@ def find_baseline(
     for directory in directories:
         # Every file of a directory is read, so that a broken one is told; the next only without an exact match here.
         known += load_baselines([directory])
-        found = _candidates(known, sku=sku, expect=expect, site=site)
+        found = _candidates(known, sku=sku, expect=expect, site=site, links=links)
         if any(baseline.exact == exact for baseline in found):
             break
     if found:
@@ -73,10 +77,13 @@ def find_baseline(
     return Match(baseline=None, nearest=nearest, difference=first_difference(nearest.facts, facts))
 
 
-def _candidates(known: Sequence[Baseline], *, sku: str, expect: str | None, site: Path | None) -> list[Baseline]:
+def _candidates(
+    known: Sequence[Baseline], *, sku: str, expect: str | None, site: Path | None, links: int | Unread
+) -> list[Baseline]:
     if expect is not None:
         return [baseline for baseline in known if baseline.name == expect]
-    return [baseline for baseline in known if baseline.sku == sku] or _with_more_gpus(known, sku, site)
+    same = [baseline for baseline in known if baseline.sku == sku]
+    return same or _with_more_links(known, sku, site, links) or _with_more_gpus(known, sku, site)
 
 
 def named_baseline(name: str, known: Sequence[Baseline]) -> Baseline:
@@ -106,6 +113,23 @@ def unknown_name(name: str, known: Sequence[Baseline]) -> BaselineError:
 def _likeness(a: str, b: str) -> float:
     """How many words two names share, and how alike they are besides."""
     return len(set(a.split("-")) & set(b.split("-"))) + difflib.SequenceMatcher(a=a, b=b).ratio()
+
+
+def _with_more_links(known: Sequence[Baseline], sku: str, site: Path | None, links: int | Unread) -> list[Baseline]:
+    """Baselines of as many of the same GPUs, with more links on each than any GPU here has up.
+
+    Of the shipped ones not those with bridges between boards: boards are sold without a bridge as well.
+    """
+    if isinstance(links, Unread):
+        return []
+    return [
+        baseline
+        for baseline in known
+        if baseline.wiring is not None
+        and baseline.wiring.most_links > links
+        and _model_and_count(baseline.sku) == _model_and_count(sku)
+        and (not baseline.wiring.is_bridged or (site is not None and baseline.path.is_relative_to(site)))
+    ]
 
 
 def _with_more_gpus(known: Sequence[Baseline], sku: str, site: Path | None) -> list[Baseline]:

@@ -143,6 +143,18 @@ class Wiring(_Strict):
         every = [(gpu, nic.name) for gpu in range(self.gpus) for nic in self.nics or ()]
         return _table("nic_paths", self.nic_paths, every, _nic_pair)
 
+    @property
+    def most_links(self) -> int:
+        """Links of the GPU that has most; 0 where none are stated."""
+        per_gpu = self.links.per_gpu if self.links is not None else 0
+        return per_gpu if isinstance(per_gpu, int) else max(per_gpu)
+
+    @property
+    def is_bridged(self) -> bool:
+        """Whether each GPU has links to one other at most, as bridges between two boards make it."""
+        linked = [gpu for pair, path in self.path_of.items() if path.startswith(("NV", "XGMI")) for gpu in pair]
+        return bool(linked) and len(linked) == len(set(linked))
+
     def pcie_of(self, gpu: int) -> ExpectedPcie | None:
         return self.pcie[gpu] if isinstance(self.pcie, tuple) else self.pcie
 

@@ -13,11 +13,12 @@ from gpuwire_checks.harness.options import Settings
 from gpuwire_checks.measure.ranks import Deadlines
 from gpuwire_checks.plan import Plan, make_plan
 from gpuwire_checks.policy import Policy, load_policy
-from gpuwire_checks.records import Bound, Case, Verdict
+from gpuwire_checks.records import Bound, Case, Outcome, Verdict
 from gpuwire_checks.topology.fingerprint import Fingerprint, facts, fingerprint
 from gpuwire_checks.topology.model import NodeTopology
+from gpuwire_checks.topology.wires import most_links_up
 from gpuwire_checks.wiring.held import Held
-from gpuwire_checks.wiring.rules import faults
+from gpuwire_checks.wiring.rules import at_rest
 from gpuwire_checks.world import World
 
 _HIDING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
@@ -49,9 +50,18 @@ class Node:
         )
 
     @cached_property
+    def wiring_at_rest(self) -> tuple[Verdict, ...]:
+        """What is said of the wiring, part by part, before anything is measured."""
+        return tuple(at_rest(self.held))
+
+    @property
     def wiring_faults(self) -> tuple[Verdict, ...]:
-        """What is wrong with the wiring, part by part, as far as it is told before anything is measured."""
-        return tuple(faults(self.held))
+        return tuple(verdict for verdict in self.wiring_at_rest if verdict.outcome.is_fault)
+
+    @property
+    def wiring_unread(self) -> tuple[Verdict, ...]:
+        """What the baseline states and this node does not show."""
+        return tuple(verdict for verdict in self.wiring_at_rest if verdict.outcome is Outcome.NOT_RUN)
 
     @property
     def bounds(self) -> int:
@@ -93,6 +103,7 @@ def survey(settings: Settings, *, topology: NodeTopology, world: World) -> Node:
             facts=known_facts,
             expect=settings.expect,
             site=None if any(name in os.environ for name in _HIDING) else settings.site,
+            links=most_links_up(topology),
         ),
         plan=make_plan(topology, policy.tiers[settings.tier], world, extra_dtypes=settings.dtypes),
     )

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from gpuwire_checks.harness.markers import is_here, requirement_words
 from gpuwire_checks.harness.trial import Trial
 from gpuwire_checks.records import Outcome, Verdict
-from gpuwire_checks.topology.fingerprint import first_difference
+from gpuwire_checks.topology.fingerprint import first_difference, is_told
 from gpuwire_checks.topology.model import NodeTopology
 from gpuwire_checks.wiring.held import Watched
 from gpuwire_checks.wiring.rules import RULES
 
 if TYPE_CHECKING:
+    from gpuwire_checks.baseline.model import Baseline
     from gpuwire_checks.harness.node import Node
 
 
@@ -39,10 +40,26 @@ def judge_topology(node: Node, *, told_by_part: bool) -> Trial:
         if told_by_part:
             return _wiring("topology", Outcome.NOT_RUN, f"explained by {first.name}{others}: {first.reason}")
         return _wiring("topology", Outcome.MISSING, f"{first.reason}{others}")
-    difference = first_difference(baseline.facts, node.facts) or (
-        f"the same parts are joined differently: {node.fingerprint.exact}, the baseline says {baseline.exact}"
+    if node.wiring_unread:
+        return _wiring("topology", Outcome.NOT_RUN, f"the whole cannot be told: {node.wiring_unread[0].reason}")
+    return _judge_facts(node, baseline)
+
+
+def _judge_facts(node: Node, baseline: Baseline) -> Trial:
+    """What no rule is about: a fact that differs, or one that cannot be read, or the same parts joined differently."""
+    where = f"(baseline {baseline.name}, {baseline.path})"
+    told = [name for name in node.facts if is_told(node.facts[name]) and is_told(baseline.facts.get(name, ""))]
+    difference = first_difference(
+        {name: baseline.facts[name] for name in told if name in baseline.facts},
+        {name: node.facts[name] for name in told},
     )
-    return _wiring("topology", Outcome.MISSING, f"{difference} (baseline {baseline.name}, {baseline.path})")
+    if difference is not None:
+        return _wiring("topology", Outcome.MISSING, f"{difference} {where}")
+    untold = first_difference(baseline.facts, node.facts)
+    if untold is not None:
+        return _wiring("topology", Outcome.NOT_RUN, f"the whole cannot be told: {untold} {where}")
+    hashes = f"{node.fingerprint.exact}, the baseline says {baseline.exact}"
+    return _wiring("topology", Outcome.MISSING, f"the same parts are joined differently: {hashes} {where}")
 
 
 def judge_rule(node: Node, rule: str, part: object, watched: Watched | None) -> Trial:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuwire_checks.baseline.model import Baseline
 from gpuwire_checks.baseline.schema import FloorEntry
-from gpuwire_checks.baseline.wiring import ExpectedLinks, Wiring
+from gpuwire_checks.baseline.wiring import ExpectedLinks
 from gpuwire_checks.topology.model import Unread
 
 
@@ -39,7 +39,7 @@ class References:
             if baseline.wiring is not None and baseline.wiring.links is not None
         ]
         known = [
-            KnownLinks(links=links, source=f"reference {baseline.name}", bridged=_bridged(wiring))
+            KnownLinks(links=links, source=f"reference {baseline.name}", bridged=wiring.is_bridged)
             for baseline, wiring, links in of_model
         ]
         of_count = [one for one, (baseline, _, _) in zip(known, of_model, strict=True) if _gpus(baseline) == gpus]
@@ -65,9 +65,3 @@ class References:
 
 def _gpus(baseline: Baseline) -> object:
     return baseline.facts.get("gpus")
-
-
-def _bridged(wiring: Wiring) -> bool:
-    """Whether each GPU has links to one other at most, as bridges between two boards make it."""
-    linked = [gpu for pair, path in wiring.path_of.items() if path.startswith(("NV", "XGMI")) for gpu in pair]
-    return bool(linked) and len(linked) == len(set(linked))

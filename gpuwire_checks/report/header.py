@@ -55,7 +55,7 @@ def baseline_words(baseline: BaselineHead | None, *, now: datetime) -> str:
     origin = "a reference that nobody recorded here"
     if baseline.recorded_at is not None:
         origin = f"recorded {age_words((now - datetime.fromisoformat(baseline.recorded_at)).total_seconds())} ago"
-    drift = "" if baseline.exact else ", and the node is not wired as it says"
+    drift = "" if baseline.exact else ", and the node does not look as it says"
     return f"{baseline.name}, {origin}, {baseline.path}{drift}"
 
 

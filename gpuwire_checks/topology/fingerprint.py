@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from gpuwire_checks.topology.model import Cpu, Gpu, Link, Nic, NodeTopology, Unr
 from gpuwire_checks.topology.sku import sku
 from gpuwire_checks.topology.wires import NEAR_TO_FAR, gpu_pairs, nic_paths
 
+_UNTOLD = re.compile(rf"\b({'|'.join(unread.value for unread in Unread)})\b")
 MEMORY_TOLERANCE = 0.05
 """Of memory_GiB: what a kernel or a hypervisor keeps for itself changes by a few percent between boots and versions."""
 
@@ -47,6 +49,11 @@ def first_difference(expected: Mapping[str, object], actual: Mapping[str, object
             return f"{name} is {actual[name]}, the baseline says {value}"
     extra = next((name for name in actual if name not in expected), None)
     return None if extra is None else f"{extra} is {actual[extra]}, the baseline does not say"
+
+
+def is_told(fact: str | int) -> bool:
+    """False for a fact of which some could not be read (``7 x NVIDIA H100, 1 x unknown``)."""
+    return _UNTOLD.search(str(fact)) is None
 
 
 def _alike(name: str, expected: object, actual: object) -> bool:

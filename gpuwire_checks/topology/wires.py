@@ -6,7 +6,7 @@ import operator
 from collections import Counter
 from collections.abc import Iterable
 
-from gpuwire_checks.topology.model import Gpu, NodeTopology, PairPath
+from gpuwire_checks.topology.model import Gpu, NodeTopology, PairPath, Unread
 
 NEAR_TO_FAR = ("PIX", "PXB", "PHB", "NODE", "SYS")
 MOST_LINKS = 18
@@ -31,6 +31,17 @@ def links_per_gpu(topology: NodeTopology) -> dict[str, int]:
         links[pair.a] = combine(links[pair.a], pair.nvlinks)
         links[pair.b] = combine(links[pair.b], pair.nvlinks)
     return links
+
+
+def most_links_up(topology: NodeTopology) -> int | Unread:
+    """Links of the GPU that has most of them up.
+
+    That none is up takes a source that lists links: pairs without any may come from one that shows none.
+    """
+    listed = [sum(link.up is True for link in gpu.links) for gpu in topology.gpus if not isinstance(gpu.links, Unread)]
+    if listed:
+        return max(listed)
+    return max(links_per_gpu(topology).values(), default=0) or Unread.UNKNOWN
 
 
 def is_switched(topology: NodeTopology) -> bool:

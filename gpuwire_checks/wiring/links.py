@@ -6,6 +6,7 @@ from itertools import combinations
 
 from gpuwire_checks.baseline.observed import gpu_pair_paths, peer_statuses
 from gpuwire_checks.records import Outcome, Verdict
+from gpuwire_checks.topology.expand import format_ranges
 from gpuwire_checks.topology.model import Gpu, Link, PairPath, Unread
 from gpuwire_checks.units import format_rate
 from gpuwire_checks.wiring.gpus import present_gpu
@@ -48,7 +49,7 @@ def _down_words(links: tuple[Link, ...]) -> str:
     down = [link for link in links if link.up is False]
     if not down:
         return "no link is listed" if not links else f"only {len(links)} links are listed"
-    numbers = ", ".join(str(link.number) for link in down)
+    numbers = format_ranges(link.number for link in down).replace(",", ", ")
     return f"{_WORDS[down[0].kind]} {numbers} {'is' if len(down) == 1 else 'are'} down"
 
 

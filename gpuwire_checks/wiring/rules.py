@@ -28,12 +28,16 @@ RULES: Mapping[str, Rule[Any]] = {
 }
 
 
-def faults(held: Held) -> list[Verdict]:
-    """Every fault of the wiring, as far as it can be told before anything is measured; software is not wiring."""
+def at_rest(held: Held) -> list[Verdict]:
+    """Every verdict on the wiring that can be told before anything is measured; software is not wiring."""
     return [
-        verdict
+        rule.judge(held, part)
         for rule in RULES.values()
         if not rule.measured and not rule.software
         for part in rule.parts(held)
-        if (verdict := rule.judge(held, part)).outcome.is_fault
     ]
+
+
+def faults(held: Held) -> list[Verdict]:
+    """Those of them that are faults."""
+    return [verdict for verdict in at_rest(held) if verdict.outcome.is_fault]

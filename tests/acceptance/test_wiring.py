@@ -67,6 +67,23 @@ def test_the_whole_is_not_judged_again_where_a_part_explains_it(hgx: Suite) -> N
     assert whole["reason"].startswith("explained by GPU0 links")
 
 
+def test_a_fabric_that_is_down_still_finds_the_baseline(hgx: Suite) -> None:
+    """No GPU shows a link: the node looks like a PCIe one, for which there is no baseline, and is none."""
+    hgx.node(node="without_links()")
+    result = hgx.run()
+    assert result.ret == ExitStatus.FAULT
+    assert failed(result) == [f"test_links[GPU{at}]" for at in range(8)]
+    result.stdout.fnmatch_lines(["MISSING GPU0 links: GPU0: NVLink 0-17 are down: 0 of 18 NVLinks are up*"])
+
+
+def test_a_gpu_that_tells_nothing_of_itself_is_not_called_different(hgx: Suite) -> None:
+    """What cannot be read may be good: the whole is NOT RUN, and not MISSING."""
+    hgx.node(node="silent_gpu()")
+    result = hgx.run("-k", "test_topology")
+    assert result.ret == ExitStatus.NOT_RUN
+    result.stdout.fnmatch_lines(["NOT RUN topology: the whole cannot be told: GPU2: model cannot be read here: *"])
+
+
 def test_a_gpu_that_is_gone_is_named_and_no_collective_waits_for_it(hgx: Suite) -> None:
     hgx.node("raise AssertionError('measured')", node="broken('a GPU is gone')")
     result = hgx.run()

@@ -18,8 +18,9 @@ from gpuwire_checks.baseline.finding import find_baseline, named_baseline, unkno
 from gpuwire_checks.baseline.model import Baseline
 from gpuwire_checks.baseline.schema import BoundEntry, CaseEntry, FloorEntry, RecordedEntry
 from gpuwire_checks.baseline.store import baseline_text, load_baseline, load_baselines, merge_new, save_baseline
-from gpuwire_checks.baseline.wiring import Wiring
+from gpuwire_checks.baseline.wiring import ExpectedLinks, Wiring
 from gpuwire_checks.errors import BaselineError
+from gpuwire_checks.topology.model import Unread
 
 MIB = 1 << 20
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
@@ -66,6 +67,7 @@ def baseline(
     sku: str = "h100-8",
     exact: str = "0123",
     facts: dict[str, str | int] | None = None,
+    wiring: Wiring | None = None,
 ) -> Baseline:
     return Baseline(
         name=name,
@@ -75,6 +77,7 @@ def baseline(
         facts=FACTS if facts is None else facts,
         recorded=recorded(),
         entries=entries,
+        wiring=wiring,
     )
 
 
@@ -428,3 +431,48 @@ def test_wiring_software_floors_and_sources_are_written_and_read_again(tmp_path:
     assert loaded.wiring == what.wiring
     assert loaded.expected_software == {"driver": ">=535,<580"}
     assert (loaded.floors, loaded.sources, loaded.notes) == (what.floors, what.sources, what.notes)
+
+
+MESH = Wiring(
+    gpus=8,
+    model="NVIDIA H100 80GB HBM3",
+    links=ExpectedLinks(kind="nvlink", per_gpu=18, speed=25e9),
+    pairs={"NV18": "all"},
+)
+BRIDGED = Wiring(
+    gpus=2,
+    model="NVIDIA RTX A6000",
+    links=ExpectedLinks(kind="nvlink", per_gpu=4, speed=14e9),
+    pairs={"NV4": "all"},
+)
+
+
+@pytest.mark.parametrize(("here", "links"), [("h100-8x-pcie", 0), ("h100-8x-nv13", 13)])
+def test_gpus_that_all_lost_links_are_no_other_sku(tmp_path: Path, here: str, links: int) -> None:
+    """A fabric that is down, or one dead switch: every GPU shows fewer links alike."""
+    put(tmp_path / "a.yaml", baseline(name="mesh", sku="h100-8x-nv18", wiring=MESH))
+    found = find_baseline([tmp_path], sku=here, exact="1", facts={"gpus": 8}, expect=None, links=links)
+    assert found.baseline is not None
+    assert found.baseline.name == "mesh"
+
+
+@pytest.mark.parametrize(
+    ("here", "links"),
+    [
+        ("h100-8x-nv18x", 18),
+        ("h100-8x-pcie", Unread.UNKNOWN),
+        ("h100-4x-pcie", 0),
+        ("h200-8x-pcie", 0),
+    ],
+)
+def test_as_many_links_or_other_gpus_are_another_sku(tmp_path: Path, here: str, links: int | Unread) -> None:
+    put(tmp_path / "a.yaml", baseline(name="mesh", sku="h100-8x-nv18", wiring=MESH))
+    found = find_baseline([tmp_path], sku=here, exact="1", facts={"gpus": 8}, expect=None, links=links)
+    assert found.baseline is None
+
+
+def test_boards_without_a_bridge_are_held_to_the_site_s_baseline_and_to_no_reference(tmp_path: Path) -> None:
+    put(tmp_path / "a.yaml", baseline(name="bridge", sku="a6000-2x-nvlink", wiring=BRIDGED))
+    asked = {"sku": "a6000-2x-pcie", "exact": "1", "facts": {"gpus": 2}, "expect": None, "links": 0}
+    assert find_baseline([tmp_path], **asked).baseline is None  # type: ignore[arg-type]
+    assert find_baseline([tmp_path], **asked, site=tmp_path).baseline is not None  # type: ignore[arg-type]

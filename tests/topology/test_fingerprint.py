@@ -434,7 +434,7 @@ def test_one_of_eight_without_any_link_is_no_other_sku() -> None:
 
 
 def test_a_lost_gpu_is_no_other_sku_and_a_missing_one_is() -> None:
-    healthy, why = switched(), Unread.NOT_SUPPORTED
+    healthy = switched()
     silent = replace(healthy.gpus[7], model=Unread.UNKNOWN, max_pcie_generation=Unread.UNKNOWN)
     known = tuple(pair for pair in healthy.paths if pair.b != "GPU7")
     lost = replace(healthy, gpus=(*healthy.gpus[:7], silent), paths=known)
