@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gpuwire_checks.baseline.model import Baseline
 from gpuwire_checks.collectives import COLLECTIVES
 from gpuwire_checks.inspect.finding import Finding, Level
+from gpuwire_checks.inspect.told import as_told
 from gpuwire_checks.recorded.model import CollectiveLog, FigureRow
 from gpuwire_checks.topology.model import NodeTopology, Unread
 from gpuwire_checks.units import format_size, format_value
@@ -23,15 +25,18 @@ def held_findings(node: NodeTopology, baseline: Baseline) -> list[Finding]:
     if baseline.wiring is None:
         text = f"{baseline.name} states no wiring; record it anew with: gpuwire baseline record"
         return [Finding(level=Level.WARN, text=text)]
-    held = Held(topology=node, expected=baseline.wiring, where=str(baseline.path))
-    found = faults(held)
-    if not found:
-        text = f"what is told here is wired as {baseline.name} says"
-        return [Finding(level=Level.PASS, text=text, against=str(baseline.path))]
-    return [
-        Finding(level=Level.FAIL, text=fault.reason, part=fault.name.partition(" ")[0], against=str(baseline.path))
-        for fault in found
+    told = as_told(node, baseline.wiring)
+    where = str(baseline.path)
+    # Of several GPUs that are gone, which is not known, each has the same verdict.
+    reasons = {fault.reason: fault for fault in faults(Held(topology=told.node, expected=told.expected, where=where))}
+    found = [
+        Finding(level=Level.FAIL, text=fault.reason, part=fault.name.partition(" ")[0], against=where)
+        for fault in reasons.values()
     ]
+    if not found and (told.expected.gpus or told.expected.nics):
+        text = f"what is told here is wired as {baseline.name} says"
+        found = [Finding(level=Level.PASS, text=text, against=where)]
+    return [*found, *(replace(one, against=where) for one in told.left_out)]
 
 
 def held_log_findings(logs: Sequence[CollectiveLog], baseline: Baseline) -> list[Finding]:
