@@ -16,7 +16,8 @@ from gpuwire_checks.topology.model import Unread
 
 SMALLEST_BYTES = 128 << 10
 """Below it a case is held to the latency of single calls, which nccl-tests does not time."""
-_DTYPES = {"float": "float32", "half": "float16", "bfloat16": "bfloat16"}
+DTYPES = {"float": "float32", "half": "float16", "bfloat16": "bfloat16"}
+"""A bound's word for nccl-tests' own."""
 _RATIO_TOLERANCE = 0.02
 _SURE_ALGBW = 1.0
 """GB/s, from which on two printed decimals give the ratio of busbw to algbw to a percent."""
@@ -94,7 +95,7 @@ def _counts(log: CollectiveLog, row: FigureRow) -> bool:
     Raises:
         BaselineError: its result is wrong, or was not checked.
     """
-    if row.size_bytes < SMALLEST_BYTES or row.dtype not in _DTYPES or row.busbw <= 0:
+    if row.size_bytes < SMALLEST_BYTES or row.dtype not in DTYPES or row.busbw <= 0:
         return False
     if row.in_place is not COLLECTIVES[str(log.collective)].in_place:
         return False
@@ -110,7 +111,7 @@ def _case(log: CollectiveLog, row: FigureRow, world_size: int) -> CaseEntry:
         {
             "collective": str(log.collective),
             "size": row.size_bytes,
-            "dtype": _DTYPES[row.dtype],
+            "dtype": DTYPES[row.dtype],
             "world_size": world_size,
             "backend": "nccl",
         }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpuwire_checks.baseline.model import Baseline
 from gpuwire_checks.errors import TopologyError
 from gpuwire_checks.inspect.finding import Finding, Level, gravest
-from gpuwire_checks.inspect.held import held_findings, held_log_findings
+from gpuwire_checks.inspect.held import held_findings, held_log_findings, held_pair_findings
 from gpuwire_checks.inspect.logs import compare_runs, inspect_log
 from gpuwire_checks.inspect.matrices import inspect_pair_log
 from gpuwire_checks.inspect.node import inspect_node
@@ -68,7 +68,8 @@ def inspect_text(
         if is_in(text):
             log = read(text, source=source)
             doubts = [Finding(level=Level.WARN, text=doubt.text, line=doubt.line) for doubt in log.doubts]
-            return _inspection(source, name, [*inspect_pair_log(log), *doubts])
+            held = held_pair_findings(log, against) if against else []
+            return _inspection(source, name, [*held, *inspect_pair_log(log), *doubts])
     for name, is_in, read_logs in COLLECTIVE_LOGS:
         if is_in(text):
             logs = read_logs(text, source=source)

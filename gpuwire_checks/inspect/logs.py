@@ -18,7 +18,7 @@ _LARGE = 1 << 20
 _COLLAPSE = 0.5
 """Of the figure at a smaller size: bandwidth rises with size, or stays."""
 _AVERAGE_TOLERANCE = 0.01
-_MEASURED_SHARE = 0.8
+MEASURED_SHARE = 0.8
 """Of a figure that was measured on one machine: what another healthy one may fall short of it by is not published."""
 _EIGHT_NICS = 400.0
 """GB/s of eight ports of 400 Gbit/s, as many as a node has."""
@@ -184,7 +184,7 @@ def _against_references(log: CollectiveLog, references: References) -> Iterable[
             continue
         best = max(rows, key=lambda row: row.busbw)
         published = floor.value / 1e9
-        least = published if floor.kind == "floor" else _MEASURED_SHARE * published
+        least = published if floor.kind == "floor" else MEASURED_SHARE * published
         held = f"{'floor' if floor.kind == 'floor' else 'measured elsewhere'} {published:g} GB/s, {floor.source}"
         text = f"busbw {best.busbw:g} GB/s at {format_size(floor.size)}, published {published:g}"
         under = f" ({floor.condition})" if floor.condition else ""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
+from pasted_outputs import Path, ibstat, matrix
 from topologies import cpu_node, gpu_node
 
 from gpuwire_checks.inspect.finding import Finding, Level, gravest
@@ -13,22 +13,6 @@ from gpuwire_checks.inspect.inspection import Inspection, inspect_text
 from gpuwire_checks.inspect.node import inspect_node
 from gpuwire_checks.inspect.references import References
 from gpuwire_checks.topology.model import Doubt, Nic, NodeTopology, PciDevice, Pcie, Unread
-
-Path = Callable[[int, int], str]
-
-
-def matrix(gpus: int, path: Path, *, numa: Sequence[str] = (), nics: Sequence[Sequence[str]] = ()) -> str:
-    """``nvidia-smi topo -m`` of GPUs in order; ``nics`` has the path of each GPU to each NIC."""
-    names = [f"GPU{gpu}" for gpu in range(gpus)] + [f"NIC{nic}" for nic in range(len(nics))]
-    lines = ["\t".join(["", *names, "CPU Affinity", "NUMA Affinity"])]
-    for gpu in range(gpus):
-        cells = ["X" if other == gpu else path(min(gpu, other), max(gpu, other)) for other in range(gpus)]
-        cells += [of_gpus[gpu] for of_gpus in nics]
-        lines.append("\t".join([names[gpu], *cells, f"{8 * gpu}-{8 * gpu + 7}", numa[gpu] if numa else "0"]))
-    for number, of_gpus in enumerate(nics):
-        others = ["X" if other == number else "SYS" for other in range(len(nics))]
-        lines.append("\t".join([f"NIC{number}", *of_gpus, *others, ""]))
-    return "\n".join(lines) + "\n"
 
 
 def inspected(text: str) -> Inspection:
@@ -235,16 +219,6 @@ def test_ports_of_other_rates_are_a_doubt() -> None:
 
 def test_a_port_whose_state_could_not_be_read_is_neither_up_nor_down() -> None:
     assert ports(replace(PORT, up=Unread.UNKNOWN)) == []
-
-
-def ibstat(state: str, physical: str, rate: str, *, layer: str = "InfiniBand") -> str:
-    return (
-        "CA 'mlx5_4'\n\tCA type: MT4125\n\tNumber of ports: 1\n\tFirmware version: 22.36.1010\n"
-        "\tHardware version: 0\n\tNode GUID: ...\n\tSystem image GUID: ...\n"
-        f"\tPort 1:\n\t\tState: {state}\n\t\tPhysical state: {physical}\n\t\tRate: {rate}\n\t\tBase lid: 0\n"
-        "\t\tLMC: 0\n\t\tSM lid: 0\n\t\tCapability mask: 0x00010000\n\t\tPort GUID: ...\n"
-        f"\t\tLink layer: {layer}\n"
-    )
 
 
 def test_pasted_ports() -> None:
