@@ -64,11 +64,17 @@ def joined(pairs: Iterable[PairPath], topology: NodeTopology) -> tuple[tuple[Gpu
 
 
 def odd_one(topology: NodeTopology) -> str | None:
-    """The one GPU, or the one pair (``GPU0-GPU1``), whose NVLinks differ from those of most pairs; None otherwise."""
+    """The one GPU, or the one pair (``GPU0-GPU1``), with fewer NVLinks than most pairs have; None otherwise.
+
+    One with more is no loss: three of the GPUs of a cube mesh are joined so.
+    """
     pairs = gpu_pairs(topology)
     common, count = Counter(pair.path for pair in pairs).most_common(1)[0] if pairs else ("", 0)
     others = [pair for pair in pairs if pair.path != common]
     if not others or not common.startswith("NV") or 2 * count <= len(pairs):
+        return None
+    usual = PairPath(a="", b="", path=common).nvlinks
+    if any(pair.nvlinks > usual for pair in others):
         return None
     if len(others) == 1:
         return f"{others[0].a}-{others[0].b}"

@@ -112,6 +112,11 @@ def test_no_odd_one_among_equals_bridges_or_a_cube_mesh() -> None:
     assert odd_one(mesh(4, "SYS", {(0, 1): "NV1", (2, 3): "NV2"})) is None
 
 
+def test_a_pair_with_more_links_is_no_odd_one() -> None:
+    assert odd_one(mesh(3, "NV1", {(0, 2): "NV2"})) is None
+    assert odd_one(mesh(3, "NV2", {(0, 2): "NV1"})) == "GPU0-GPU2"
+
+
 def test_links_add_up_over_direct_wires_and_not_behind_a_switch() -> None:
     assert set(links_per_gpu(mesh(4, "NV6")).values()) == {18}
     assert set(links_per_gpu(mesh(8, "NV12")).values()) == {12}
