@@ -27,15 +27,15 @@ def read_text(path: Path, *, max_bytes: int, error: type[GpuwireError]) -> str:
     if data is None:
         raise error(f"cannot read {path}: a pipe that nothing writes to; save the output in a file and give that")
     if len(data) > max_bytes:
-        raise error(f"{path}: more than {max_bytes} bytes; such a file is not read: give only the output asked about")
+        raise error(f"{path}: more than {max_bytes} bytes; such a file is not read: give only what is asked about")
     if data.startswith(_UTF16):
-        raise error(f"{path}:1: UTF-16 text; save it as UTF-8: iconv -f UTF-16 -t UTF-8 {path}")
+        raise error(f"{path}:1: UTF-16 text; save it as UTF-8: iconv -f UTF-16 -t UTF-8 FILE")
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as problem:
         line = data[: problem.start].count(b"\n") + 1
         raise error(
-            f"{path}:{line}: not UTF-8 text (byte {problem.start}); save the output again, or remove those bytes"
+            f"{path}:{line}: not UTF-8 text (byte {problem.start}); save it again, or remove those bytes"
         ) from problem
 
 

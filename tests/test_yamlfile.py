@@ -72,8 +72,8 @@ def test_the_line_of_a_key_left_out_is_the_one_of_what_is_around_it(tmp_path: Pa
         ("name: a\nfacts:\n\tgpus: 8\n", "3: not YAML: found character '\\t' that cannot start any token"),
         ("name: a\n---\nname: b\n", "2: not YAML: but found another document"),
         ("name: a\nfacts: {a: \x00}\n", "2: not YAML: character #x00 is not allowed"),
-        (b"name: a\nfacts: {a: \xff}\n", "2: not UTF-8 text (byte 19)"),
-        ("name: a".encode("utf-16"), "1: not UTF-8 text (byte 0)"),
+        (b"name: a\nfacts: {a: \xff}\n", "2: not UTF-8 text (byte 19); save it again, or remove those bytes"),
+        ("name: a".encode("utf-16"), "1: UTF-16 text; save it as UTF-8: iconv -f UTF-16 -t UTF-8 FILE"),
         ("", "1: the file is empty"),
         ("# nothing yet\n", "1: the file is empty"),
         ("# a list\n- name: a\n", "2: such a file is made of 'key: value' lines"),
@@ -188,7 +188,9 @@ def test_deep_nesting_is_refused(tmp_path: Path, text: str, depth: int) -> None:
 def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(yamlfile, "MAX_BYTES", 100)
     assert load(tmp_path, "name: a\n".ljust(100, "#")).value.name == "a"
-    with pytest.raises(ConfigError, match=r"file\.yaml: more than 100 bytes; such a file is not read$"):
+    with pytest.raises(
+        ConfigError, match=r"file\.yaml: more than 100 bytes; such a file is not read: give only what is asked about$"
+    ):
         load(tmp_path, "name: a\n".ljust(101, "#"))
 
 

@@ -36,7 +36,7 @@ ASKED = ("EccMode", "PersistenceMode", "CurrPcieLinkWidth", "MaxPcieLinkWidth", 
 
 def recorded(folder: Path, *, error: NVMLError | None = None, lost: NVMLError | None = None) -> Path:
     """A snapshot of four GPUs on a switch, of which GPU 1 answers some questions, or all, with an error."""
-    four = cards(4, [(SWITCH, "")] * 2)
+    four = cards(4, [(SWITCH, "")] * 18)
     for card in four:
         card.answers["MigMode"] = REASONS["not supported"]
     if error is not None:

@@ -93,9 +93,9 @@ def test_a_hostile_file_is_refused_soon(tmp_path: Path, make: Callable[[], bytes
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"GPU0\n\xff\xfa\n", ":2: not UTF-8 text (byte 5); save the output again, or remove those bytes"),
+        (b"GPU0\n\xff\xfa\n", ":2: not UTF-8 text (byte 5); save it again, or remove those bytes"),
         (HEADER.encode("utf-16"), ":1: UTF-16 text; save it as UTF-8: iconv -f UTF-16 -t UTF-8 "),
-        (b"x" * 50_000_000, ": more than 12582912 bytes; such a file is not read: give only the output asked about"),
+        (b"x" * 50_000_000, ": more than 12582912 bytes; such a file is not read: give only what is asked about"),
     ],
     ids=["no UTF-8", "UTF-16", "50 MB"],
 )
