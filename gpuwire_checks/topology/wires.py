@@ -38,9 +38,11 @@ def most_links_up(topology: NodeTopology) -> int | Unread:
 
     That none is up takes a source that lists links: pairs without any may come from one that shows none.
     """
-    listed = [sum(link.up is True for link in gpu.links) for gpu in topology.gpus if not isinstance(gpu.links, Unread)]
-    if listed:
-        return max(listed)
+    links = [gpu.links for gpu in topology.gpus if not isinstance(gpu.links, Unread)]
+    if any(isinstance(link.up, Unread) for listed in links for link in listed):
+        return Unread.UNKNOWN
+    if links:
+        return max(sum(link.up is True for link in listed) for listed in links)
     return max(links_per_gpu(topology).values(), default=0) or Unread.UNKNOWN
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuwire_checks.topology.describe import describe
-from gpuwire_checks.topology.model import Cpu, Doubt, Nic, NodeTopology, PairPath, Software, Unread
+from gpuwire_checks.topology.model import Cpu, Doubt, Link, Nic, NodeTopology, PairPath, Software, Unread
 from gpuwire_checks.topology.readers.topo_matrix import read_topo_matrix
-from gpuwire_checks.topology.wires import links_per_gpu, odd_one
+from gpuwire_checks.topology.wires import links_per_gpu, most_links_up, odd_one
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "topo_m"
 
@@ -110,6 +110,15 @@ def test_no_odd_one_among_equals_bridges_or_a_cube_mesh() -> None:
     assert odd_one(mesh(4, "NV6")) is None
     assert odd_one(mesh(3, "NODE", {(0, 1): "NV4"})) is None
     assert odd_one(mesh(4, "SYS", {(0, 1): "NV1", (2, 3): "NV2"})) is None
+
+
+def test_links_whose_state_is_not_told_are_not_none_up() -> None:
+    def node(up: bool | Unread) -> NodeTopology:
+        made = mesh(2, "SYS")
+        links = (Link(number=0, kind="nvlink", up=up),)
+        return replace(made, gpus=tuple(replace(gpu, links=links) for gpu in made.gpus))
+
+    assert [most_links_up(node(up)) for up in (True, False, Unread.UNKNOWN)] == [1, 0, Unread.UNKNOWN]
 
 
 def test_a_pair_with_more_links_is_no_odd_one() -> None:
