@@ -22,6 +22,8 @@ app = typer.Typer(
 )
 baseline_app = typer.Typer(help="What a node is held to.", no_args_is_help=True)
 app.add_typer(baseline_app, name="baseline")
+policy_app = typer.Typer(help="How strict a verdict is, and why.", no_args_is_help=True)
+app.add_typer(policy_app, name="policy")
 
 _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -195,6 +197,25 @@ def import_figures(
     from gpuwire_checks.harness.importing import import_bounds  # noqa: PLC0415
 
     import_bounds(files, to=to, settings=_settings(baselines=baselines), echo=typer.echo)
+
+
+@policy_app.command("explain")
+def explain_policy(  # noqa: PLR0917 - typer makes options of the parameters
+    case: Annotated[str, typer.Argument(help="A case's name, or a pattern such as 'all_reduce-*'.")],
+    baselines: Baselines = None,
+    expect: Expect = None,
+    tier: Tier = None,
+    world_size: WorldSize = None,
+    device: Device = None,
+    source: Source = None,
+) -> None:
+    """Say what a case is accepted in on this node, and how each number behind it came about."""
+    from gpuwire_checks.harness.explaining import explain_cases  # noqa: PLC0415
+
+    settings = _settings(
+        tier=tier, baselines=baselines, expect=expect, world_size=world_size, device=device, **_from(source)
+    )
+    raise typer.Exit(explain_cases(case, settings, echo=typer.echo))
 
 
 @app.callback(invoke_without_command=True)
