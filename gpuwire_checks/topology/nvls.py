@@ -38,7 +38,7 @@ def uses_nvls(topology: NodeTopology, environment: Mapping[str, str]) -> bool | 
 
 
 def _has_switch(topology: NodeTopology) -> bool:
-    ends = {link.remote for gpu in topology.gpus for link in _links(gpu)}
+    ends = {link.remote for gpu in topology.gpus for link in _links(gpu) if link.up is not False}
     return "NVSwitch" in ends or is_switched(topology)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from gpuwire_checks.topology.link_rates import pcie_bytes
 from gpuwire_checks.topology.model import Gpu, Link, Nic, NodeTopology, PairPath, PciDevice, Pcie, Unread
 from gpuwire_checks.topology.pci_paths import bridges_above
 from gpuwire_checks.topology.wires import gpu_pairs, is_switched, links_per_gpu
@@ -24,11 +25,6 @@ _GROUPS = {
     "NODE": ("root", "host bridges"),
 }
 """Kind and name of what joins devices of a path class, where neither PCI address nor NUMA node tells."""
-_LANE = {1: 0.25e9, 2: 0.5e9, 3: 8e9 / 8 * 128 / 130, 4: 16e9 / 8 * 128 / 130, 5: 32e9 / 8 * 128 / 130, 6: 7.5625e9}
-"""Bytes per second of a lane in one direction by generation, after coding: 8 of 10 bits, 128 of 130, 242 of 256 bytes.
-
-Source: PCI Express Base Specification, revision 6.
-"""
 
 
 def node_graph(topology: NodeTopology) -> Graph[str]:
@@ -157,10 +153,8 @@ def _climb(graph: Graph[str], by_address: Mapping[str, PciDevice], name: str, de
 
 
 def _speed(pcie: Pcie) -> dict[str, float]:
-    width = pcie.max_width if isinstance(pcie.width, Unread) else pcie.width
-    if isinstance(width, Unread) or isinstance(pcie.max_generation, Unread) or pcie.max_generation not in _LANE:
-        return {}
-    return {"speed": width * _LANE[pcie.max_generation]}
+    speed = pcie_bytes(pcie)
+    return {} if speed is None else {"speed": speed}
 
 
 def _pcie(device: Gpu | Nic) -> Pcie:
