@@ -14,9 +14,9 @@ wire times n/(n+1), and that of busbw, which is 2 (n-1)/n of it, the wire times 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gpuwire_checks.records import LATENCY, Case, Measurement
+from gpuwire_checks.records import LATENCY, Case, Measurement, Outcome, Verdict
 from gpuwire_checks.topology.link_rates import pcie_bytes
 from gpuwire_checks.topology.model import Gpu, NodeTopology, Pcie, Unread
 from gpuwire_checks.topology.nvls import may_reduce_in_switch
@@ -77,6 +77,17 @@ def too_fast(attempts: Sequence[Measurement], ceiling: Ceiling | None) -> str | 
         f"busbw {figure} is more than the {ceiling.words}: the measurement is wrong, not the node fast;"
         " the calls did not move what they should, or the clock is wrong"
     )
+
+
+def possible(verdict: Verdict, attempts: Sequence[Measurement], topology: NodeTopology) -> Verdict:
+    """The same verdict, or ERROR where a figure is more than the wires can carry; a wrong result stays WRONG."""
+    if not attempts or verdict.outcome is Outcome.WRONG:
+        return verdict
+    reason = too_fast(attempts, ceiling_of(topology, attempts[0].case))
+    if reason is None:
+        return verdict
+    nothing = replace(verdict, value=None, centre=None, accepted=None, slowest_rank=None, warned=False)
+    return replace(nothing, outcome=Outcome.ERROR, reason=reason)
 
 
 def _wires(gpu: Gpu, topology: NodeTopology, *, meshed: bool) -> _Wires | None:

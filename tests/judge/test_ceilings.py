@@ -12,8 +12,8 @@ from topologies import cpu_node, gpu_node
 from wired import hgx_node, without_links
 
 from gpuwire_checks.baseline.store import load_baselines
-from gpuwire_checks.judge.ceilings import ceiling_of, too_fast
-from gpuwire_checks.records import Case, SizeClass
+from gpuwire_checks.judge.ceilings import ceiling_of, possible, too_fast
+from gpuwire_checks.records import Case, Outcome, SizeClass, Verdict
 from gpuwire_checks.shipped import shipped_baselines
 from gpuwire_checks.topology.model import NodeTopology, Unread
 
@@ -161,3 +161,25 @@ def test_nothing_is_said_of_sockets_latencies_and_unknown_wires() -> None:
         is None
     )
     assert too_fast([measurement(case_of(), 1e6)], None) is None
+
+
+def verdict_of(outcome: Outcome) -> Verdict:
+    case = case_of("broadcast")
+    return Verdict(
+        outcome=outcome, case=case, name=case.id, metric="busbw", unit="GB/s", value=900.0, attempts=(900.0,)
+    )
+
+
+def test_a_verdict_on_an_impossible_figure_is_an_error_that_keeps_its_attempts() -> None:
+    attempts = [measurement(case_of("broadcast"), 900)]
+    error = possible(verdict_of(Outcome.IMPROVED), attempts, hgx_node())
+    assert (error.outcome, error.value, error.attempts) == (Outcome.ERROR, None, (900.0,))
+    assert error.reason.startswith("busbw 900 GB/s is more than the 450 GB/s")
+
+
+def test_a_verdict_on_a_possible_figure_and_a_wrong_result_stay() -> None:
+    good = verdict_of(Outcome.PASS)
+    assert possible(good, [measurement(case_of("broadcast"), 400)], hgx_node()) is good
+    assert possible(good, [], hgx_node()) is good
+    wrong = verdict_of(Outcome.WRONG)
+    assert possible(wrong, [measurement(case_of("broadcast"), 900)], hgx_node()) is wrong
