@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from gpuwire_checks.errors import ConfigError
 from gpuwire_checks.records import Case
+from gpuwire_checks.tolerance import Tolerance, ToleranceRow, tolerance_of
 from gpuwire_checks.units import parse_size
-from gpuwire_checks.yamlfile import load_yaml
+from gpuwire_checks.yamlfile import Loaded, load_yaml
 
 FILE_NAME = "policy.yaml"
 LATENCY_BYTES_AT_MOST = 64 << 10
@@ -47,14 +48,33 @@ class FalseAlarms(_Strict):
 
 
 class Attempts(_Strict):
-    """Attempts behind a recorded bound, and at most before a suspicion is a verdict.
+    """Attempts behind a recorded bound, and before a verdict.
 
-    ``pause_seconds`` lie between attempts at a suspicion: what disturbs a node for a moment has gone by then.
+    Attributes:
+        first: before a case can pass.
+        clear: lead of attempts inside the limit that ends a suspicion.
+        confirm: at most, before a suspicion is decided.
+        pause_seconds: between attempts at a suspicion: what disturbs a node for a moment has gone by then.
     """
 
-    record: int = Field(ge=2, le=100)
-    confirm: int = Field(ge=1, le=20)
+    record: int = Field(ge=2, le=1000)
+    first: int = Field(default=1, ge=1, le=10)
+    clear: int = Field(default=3, ge=1, le=10)
+    confirm: int = Field(ge=1, le=50)
     pause_seconds: float = Field(ge=0, le=60)
+
+
+class Noise(_Strict):
+    """What a healthy node does to figures, beside the noise that was recorded.
+
+    Attributes:
+        disturbed: share of attempts that something else may spoil, however badly.
+        night: standard deviation of what the attempts of one night have in common, in spreads between attempts; used
+            where a baseline of several runs does not tell.
+    """
+
+    disturbed: float = Field(ge=0, le=0.2)
+    night: float = Field(ge=0, le=10)
 
 
 class DeadlineFile(_Strict):
@@ -63,26 +83,6 @@ class DeadlineFile(_Strict):
     start_seconds: float = Field(gt=0)
     floor_seconds: float = Field(gt=0)
     factor: float = Field(ge=1)
-
-
-class MinEffect(_Strict):
-    """The smallest change worth a failure, as a fraction of the centre, for the cases that it fits."""
-
-    metric: Literal["busbw", "latency"] | None = None
-    backend: str | None = None
-    size_class: Literal["latency", "bucket", "peak"] | None = None
-    collective: str | None = None
-    fraction: float = Field(gt=0, lt=100)
-    why: str
-
-    def fits(self, case: Case) -> bool:
-        pairs = (
-            (self.metric, case.metric.name),
-            (self.backend, case.backend),
-            (self.size_class, case.size_class.value),
-            (self.collective, case.collective),
-        )
-        return all(want in (None, has) for want, has in pairs)
 
 
 class Sizes(_Strict):
@@ -102,13 +102,26 @@ class TierFile(_Strict):
 
 
 class PolicyFile(_Strict):
+    """A policy file. A section that a site's own leaves out is the shipped one's."""
+
     version: Literal[1] = Field(alias="schema")
-    false_alarms: FalseAlarms
-    attempts: Attempts
-    deadlines: DeadlineFile = DeadlineFile(start_seconds=120, floor_seconds=20, factor=10)
-    min_effect: tuple[MinEffect, ...] = Field(min_length=1)
-    bit_error_rates: Mapping[Literal["pcie", "nvlink", "infiniband"], Rate] = Field(default_factory=dict)
-    tiers: Mapping[str, TierFile] = Field(min_length=1)
+    false_alarms: FalseAlarms | None = None
+    attempts: Attempts | None = None
+    noise: Noise | None = None
+    deadlines: DeadlineFile | None = None
+    tolerances: tuple[ToleranceRow, ...] | None = Field(default=None, min_length=1)
+    overrides: tuple[ToleranceRow, ...] | None = None
+    bit_error_rates: Mapping[Literal["pcie", "nvlink", "infiniband"], Rate] | None = None
+    tiers: Mapping[str, TierFile] | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _knows_the_old_name(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "min_effect" in data:
+            raise ValueError(
+                "'min_effect' is a column of 'tolerances' now: {min_effect: 0.05, max_slack: 0.15, why: ...}"
+            )
+        return data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,27 +139,34 @@ class Policy:
     """A policy file, validated.
 
     Attributes:
+        tolerances: overrides first.
+        places: file and line of each of them.
         bit_error_rates: of each kind of wire, the most bits in one that may be wrong and sent again.
     """
 
     path: Path
     false_alarms: FalseAlarms
     attempts: Attempts
+    noise: Noise
     deadlines: DeadlineFile
-    min_effects: tuple[MinEffect, ...]
+    tolerances: tuple[ToleranceRow, ...]
     tiers: Mapping[str, Tier]
+    places: tuple[str, ...] = ()
     bit_error_rates: Mapping[str, float] = field(default_factory=dict)
 
-    def min_effect(self, case: Case) -> MinEffect:
-        """The first row that fits a case.
+    def tolerance(self, case: Case, *, sku: str, markers: Iterable[str] = ()) -> Tolerance:
+        """What is worth a failure for a case on a node of this SKU.
 
         Raises:
-            ConfigError: none does.
+            ConfigError: no row gives its smallest effect.
         """
-        for row in self.min_effects:
-            if row.fits(case):
-                return row
-        raise ConfigError(f"{self.path}: no min_effect fits {case.id}; end the list with a row that fits everything")
+        found = tolerance_of(self.tolerances, case, sku=sku, markers=markers)
+        if found is None:
+            raise ConfigError(
+                f"{self.path}: no row of tolerances gives a min_effect for {case.id};"
+                " end the list with a row that fits everything"
+            )
+        return found
 
     def level(self, decisions: int) -> float:
         """The chance of a false failure that one decision may have.
@@ -159,34 +179,62 @@ class Policy:
 
 
 def load_policy(directories: Sequence[Path]) -> Policy:
-    """The policy of the first directory that has one.
+    """The policy of the first directory that has one; sections that it leaves out are those of the next.
 
     Raises:
-        ConfigError: none has, or it cannot be read; with file and line.
+        ConfigError: none has, or one cannot be read; with file and line.
     """
+    files: list[tuple[Path, Loaded[PolicyFile]]] = []
     for directory in directories:
         path = directory / FILE_NAME
-        try:
-            found = path.exists()
-        except OSError as problem:
-            # A site's policy that cannot be read must not give way to the shipped one.
-            raise ConfigError(f"cannot look for {path}: {problem.strerror}; make its directory readable") from problem
-        if found:
-            return _policy(path)
-    raise ConfigError(f"no {FILE_NAME} in {', '.join(map(str, directories)) or 'no directory'}")
+        if not _exists(path):
+            continue
+        files.append((path, load_yaml(path, PolicyFile, error=ConfigError)))
+        if all(getattr(files[-1][1].value, name) is not None for name in PolicyFile.model_fields):
+            break
+    if not files:
+        raise ConfigError(f"no {FILE_NAME} in {', '.join(map(str, directories)) or 'no directory'}")
+    return _policy(files)
 
 
-def _policy(path: Path) -> Policy:
-    file = load_yaml(path, PolicyFile, error=ConfigError).value
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as problem:
+        # A site's policy that cannot be read must not give way to the shipped one.
+        raise ConfigError(f"cannot look for {path}: {problem.strerror}; make its directory readable") from problem
+
+
+def _policy(files: Sequence[tuple[Path, Loaded[PolicyFile]]]) -> Policy:
+    def section(name: str) -> Any:
+        for _, loaded in files:
+            if getattr(loaded.value, name) is not None:
+                return getattr(loaded.value, name)
+        raise ConfigError(f"{files[0][0]}:1: '{name}' is missing")
+
+    rows = [*_rows(files, "overrides"), *_rows(files, "tolerances")]
+    if not any(loaded.value.tolerances for _, loaded in files):
+        raise ConfigError(f"{files[0][0]}:1: 'tolerances' is missing")
     return Policy(
-        path=path,
-        false_alarms=file.false_alarms,
-        attempts=file.attempts,
-        deadlines=file.deadlines,
-        min_effects=file.min_effect,
-        bit_error_rates={str(wire): rate for wire, rate in file.bit_error_rates.items()},
+        path=files[0][0],
+        false_alarms=section("false_alarms"),
+        attempts=section("attempts"),
+        noise=section("noise"),
+        deadlines=section("deadlines"),
+        tolerances=tuple(row for row, _ in rows),
+        places=tuple(place for _, place in rows),
+        bit_error_rates={str(wire): rate for wire, rate in section("bit_error_rates").items()},
         tiers={
             name: Tier(name=name, description=tier.description, cpu=tier.cpu, accelerator=tier.accelerator)
-            for name, tier in file.tiers.items()
+            for name, tier in section("tiers").items()
         },
     )
+
+
+def _rows(files: Sequence[tuple[Path, Loaded[PolicyFile]]], name: str) -> list[tuple[ToleranceRow, str]]:
+    """The rows of the first file that has such a section, each with its file and line."""
+    for path, loaded in files:
+        rows = getattr(loaded.value, name)
+        if rows is not None:
+            return [(row, f"{path}:{loaded.line(name, index)}") for index, row in enumerate(rows)]
+    return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,7 +19,8 @@ Samples = tuple[tuple[float, ...], ...]
 class Outcome(str, Enum):
     """How a case ended. The words are used unchanged in the terminal, JUnit and run.json.
 
-    CHANGED is software that is not the baseline's: figures may differ by it, and not by a wire.
+    CHANGED is software that is not the baseline's: figures may differ by it, and not by a wire. UNSTABLE is a figure
+    that comes and goes, or whose own noise is wider than what its limit could enforce.
     """
 
     PASS = "PASS"  # noqa: S105 - not a password
@@ -26,6 +28,7 @@ class Outcome(str, Enum):
     REGRESSED = "REGRESSED"
     WRONG = "WRONG"
     MISSING = "MISSING"
+    UNSTABLE = "UNSTABLE"
     CHANGED = "CHANGED"
     NO_BASELINE = "NO BASELINE"
     NOT_RUN = "NOT RUN"
@@ -33,7 +36,7 @@ class Outcome(str, Enum):
 
     @property
     def is_fault(self) -> bool:
-        return self in (Outcome.REGRESSED, Outcome.WRONG, Outcome.MISSING, Outcome.CHANGED)
+        return self in (Outcome.REGRESSED, Outcome.WRONG, Outcome.MISSING, Outcome.UNSTABLE, Outcome.CHANGED)
 
     @property
     def is_good(self) -> bool:
@@ -63,6 +66,10 @@ class Metric:
 BUSBW = Metric(name="busbw", unit="GB/s", better="higher")
 LATENCY = Metric(name="latency", unit="us", better="lower")
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in (BUSBW, LATENCY)}
+TAIL = Metric(name="tail", unit="p95/p50", better="lower")
+"""How far single calls spread within one attempt: their 95th percentile over their median."""
+TAIL_CALLS = 20
+"""Single calls from which on a tail is told: the 95th percentile of fewer is their maximum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +194,17 @@ class Measurement:
             world_size=self.case.world_size,
         )
 
+    @property
+    def tail(self) -> float | None:
+        """95th percentile of its single calls over their median, on the slowest rank of each; None of too few calls.
+
+        A link that flaps keeps its median, and shows here.
+        """
+        calls = sorted(slowest_of_ranks(self.per_call))
+        if len(calls) < TAIL_CALLS:
+            return None
+        return calls[math.ceil(0.95 * len(calls)) - 1] / median(calls)
+
 
 def slowest_of_ranks(samples: Samples) -> tuple[float, ...]:
     """Seconds of each sample on the rank that took longest, from samples [rank][sample]."""
@@ -199,10 +217,14 @@ class Bound:
 
     Attributes:
         centre: the recorded median, in ``metric.unit``.
-        spread: standard deviation between attempts of the figure's natural logarithm, robust.
+        spread: standard deviation between attempts of the figure's natural logarithm, its family's behind it.
         degrees: degrees of freedom behind ``spread``.
         attempts: attempts behind ``centre``.
+        nodes, runs: how many are behind it.
+        between: standard deviation between the centres of those nodes, or of one node's runs; None of one run.
         where: file and line, for messages.
+        tail: the same of the spread within attempts; None where it was not recorded.
+        rolling: the same of the last good runs; None where nobody keeps it.
     """
 
     metric: Metric
@@ -212,6 +234,15 @@ class Bound:
     attempts: int
     nodes: int
     where: str
+    runs: int = 1
+    between: float | None = None
+    tail: Bound | None = None
+    rolling: Bound | None = None
+
+    @property
+    def groups(self) -> int:
+        """What ``between`` is the spread of: nodes, or runs of the one node."""
+        return self.nodes if self.nodes > 1 else self.runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,10 +265,12 @@ class Verdict:
 
     Attributes:
         value: the figure judged: the median of ``attempts``. None when nothing was measured.
-        accepted: lowest and highest figure accepted, in ``unit``. None without a bound.
+        accepted: lowest and highest figure accepted, in ``unit``; a published floor has no highest. None without a
+            bound or a floor.
         attempts: the figure of every attempt made, in order.
         slowest_rank: the rank that held the others up, None when no rank stands out.
         reason: one sentence with the evidence.
+        warned: an UNSTABLE that the policy makes a warning of, and no fault.
     """
 
     outcome: Outcome
@@ -247,10 +280,15 @@ class Verdict:
     unit: str
     value: float | None = None
     centre: float | None = None
-    accepted: tuple[float, float] | None = None
+    accepted: tuple[float, float | None] | None = None
     attempts: tuple[float, ...] = ()
     slowest_rank: int | None = None
     reason: str = ""
+    warned: bool = False
+
+    @property
+    def is_fault(self) -> bool:
+        return self.outcome.is_fault and not self.warned
 
     @property
     def change(self) -> float | None:

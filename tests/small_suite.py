@@ -57,8 +57,8 @@ def test_required_hardware(required, expect):
 POLICY = {
     "schema": 1,
     "false_alarms": {"per_week": 1, "nodes": 100, "runs_per_week": 7},
-    "attempts": {"record": 3, "confirm": 3, "pause_seconds": 0},
-    "min_effect": [{"fraction": 0.10, "why": "tests"}],
+    "attempts": {"record": 3, "confirm": 20, "pause_seconds": 0},
+    "tolerances": [{"min_effect": 0.10, "why": "tests"}],
     "tiers": {
         "nightly": {
             "description": "three sizes of everything",

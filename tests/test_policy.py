@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwire_checks.errors import ConfigError
-from gpuwire_checks.policy import FILE_NAME, FalseAlarms, load_policy
+from gpuwire_checks.policy import FILE_NAME, FalseAlarms, Policy, load_policy
+from gpuwire_checks.records import Case
 from gpuwire_checks.shipped import shipped_baselines
 
 SHIPPED = load_policy([shipped_baselines()])
@@ -27,8 +30,12 @@ def policy(**changes: Any) -> dict[str, Any]:
     sound: dict[str, Any] = {
         "schema": 1,
         "false_alarms": {"per_week": 1, "nodes": 100, "runs_per_week": 7},
-        "attempts": {"record": 5, "confirm": 5, "pause_seconds": 0},
-        "min_effect": [{"fraction": 0.1, "why": "a test"}],
+        "attempts": {"record": 5, "confirm": 20, "pause_seconds": 0},
+        "noise": {"disturbed": 0.05, "night": 0.4},
+        "deadlines": {"start_seconds": 120, "floor_seconds": 20, "factor": 10},
+        "tolerances": [{"min_effect": 0.1, "why": "a test"}],
+        "overrides": [],
+        "bit_error_rates": {},
         "tiers": {"only": {"description": "a tier", "cpu": sizes(), "accelerator": sizes()}},
     }
     return {**sound, **changes}
@@ -62,19 +69,48 @@ def test_the_shipped_policy_loads() -> None:
     assert SHIPPED.tiers["nightly"].cpu.latency == (8192,)
     assert SHIPPED.tiers["nightly"].cpu.peak == "auto"
     assert SHIPPED.tiers["smoke"].cpu.peak == ()
-    assert SHIPPED.attempts.confirm == 5
+    assert (SHIPPED.attempts.first, SHIPPED.attempts.clear, SHIPPED.attempts.confirm) == (1, 3, 20)
 
 
 @pytest.mark.parametrize("collective", ["all_reduce", "barrier"])
 @pytest.mark.parametrize("size_bytes", [8 << 10, 1 << 20])
 def test_the_shipped_policy_has_a_smallest_effect_for_every_case(collective: str, size_bytes: int) -> None:
-    assert 0 < SHIPPED.min_effect(case(collective, size_bytes=size_bytes)).fraction <= 1
+    tolerance = SHIPPED.tolerance(case(collective, size_bytes=size_bytes), sku="cpu-2c")
+    assert 0 < tolerance.min_effect < tolerance.max_slack < 10
+    assert tolerance.unstable == "warn"  # gloo on a shared host
 
 
-def test_a_sites_policy_replaces_the_shipped_one_whole(tmp_path: Path) -> None:
+def test_what_a_gpu_node_cannot_hold_is_a_failure_by_default() -> None:
+    tolerance = SHIPPED.tolerance(replace(case(size_bytes=1 << 30), backend="nccl"), sku="h100-8x-nv18")
+    assert (tolerance.min_effect, tolerance.max_slack, tolerance.unstable) == (0.03, 0.15, "fail")
+
+
+def test_a_whole_policy_of_a_site_takes_the_place_of_the_shipped_one(tmp_path: Path) -> None:
     path = write(tmp_path, policy())
     loaded = load_policy([tmp_path, shipped_baselines()])
     assert (loaded.path, list(loaded.tiers)) == (path, ["only"])
+    assert [row.why for row in loaded.tolerances] == ["a test"]
+
+
+def test_a_section_that_a_site_leaves_out_is_the_shipped_ones(tmp_path: Path) -> None:
+    overrides = [{"case": "broadcast-*", "min_effect": 0.5, "why": "known slow switch"}]
+    path = write(tmp_path, {"schema": 1, "overrides": overrides})
+    loaded = load_policy([tmp_path, shipped_baselines()])
+    assert (loaded.path, loaded.attempts, list(loaded.tiers)) == (path, SHIPPED.attempts, list(SHIPPED.tiers))
+    assert loaded.tolerances == (loaded.tolerances[0], *SHIPPED.tolerances)
+    broadcast = loaded.tolerance(case("broadcast", size_bytes=1 << 20), sku="cpu-2c")
+    assert (broadcast.min_effect, broadcast.max_slack) == (0.5, 0.75)
+    assert loaded.tolerance(case(size_bytes=1 << 20), sku="cpu-2c").min_effect == 0.25
+    line = line_of(tmp_path, "case: broadcast-")
+    assert loaded.places[0] == f"{path}:{line}"
+    assert loaded.places[1].startswith(f"{shipped_baselines() / FILE_NAME}:")
+
+
+@pytest.mark.parametrize("section", ["false_alarms", "attempts", "noise", "deadlines", "tolerances", "tiers"])
+def test_a_section_that_nobody_has_is_missed(tmp_path: Path, section: str) -> None:
+    content = policy()
+    del content[section]
+    assert problem(tmp_path, content) == f"1: '{section}' is missing"
 
 
 def test_a_site_without_a_policy_has_the_shipped_one(tmp_path: Path) -> None:
@@ -144,15 +180,20 @@ def test_what_is_no_size_at_all_is_refused(tmp_path: Path, value: object) -> Non
         ({"schema": 2}, "1: schema: Input should be 1, not 2"),
         ({"teirs": {}}, "unknown key 'teirs'; did you mean 'tiers'?"),
         ({"tiers": {}}, "tiers: "),
-        ({"min_effect": []}, "min_effect: "),
-        ({"min_effect": [{"fraction": 0.1}]}, "'min_effect.0.why' is missing"),
+        ({"tolerances": []}, "tolerances: "),
+        ({"min_effect": []}, "'min_effect' is a column of 'tolerances' now: {min_effect: 0.05, "),
+        ({"tolerances": [{"min_effect": 0.1}]}, "'tolerances.0.why' is missing"),
+        ({"overrides": [{"min_effect": 0.1, "why": ""}]}, "overrides.0.why: String should have at least 1 character"),
+        ({"overrides": [{"case": "all_*", "why": "none"}]}, "overrides.0: says nothing; give one of min_effect, max_s"),
+        ({"overrides": [{"unstable": "pass", "why": "x"}]}, "overrides.0.unstable: Input should be 'fail' or 'warn'"),
         # Taken for 1, it would allow any latency to double.
-        ({"min_effect": [{"fraction": True, "why": ""}]}, "min_effect.0.fraction: true is a truth value in YAML"),
-        ({"min_effect": [{"fraction": 0, "why": ""}]}, "min_effect.0.fraction: Input should be greater than 0, not 0"),
+        ({"tolerances": [{"min_effect": True, "why": "x"}]}, "tolerances.0.min_effect: true is a truth value in YAML"),
+        ({"tolerances": [{"min_effect": 0, "why": "x"}]}, "tolerances.0.min_effect: Input should be greater than 0"),
         (
-            {"min_effect": [{"metric": "algbw", "fraction": 0.1, "why": ""}]},
-            "min_effect.0.metric: Input should be 'busbw'",
+            {"tolerances": [{"metric": "algbw", "min_effect": 0.1, "why": "x"}]},
+            "tolerances.0.metric: Input should be 'busbw'",
         ),
+        ({"noise": {"disturbed": 0.5, "night": 0}}, "noise.disturbed: Input should be less than or equal to 0.2"),
         (
             {"attempts": {"record": 1, "confirm": 5, "pause_seconds": 0}},
             "attempts.record: Input should be greater than",
@@ -186,28 +227,65 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, changes: dict[str, Any],
     assert said in problem(tmp_path, policy(**changes))
 
 
-def test_the_first_smallest_effect_that_fits_counts(tmp_path: Path) -> None:
+def effect(loaded: Policy, of: Case, **where: Any) -> float:
+    return loaded.tolerance(of, **{"sku": "cpu-2c", **where}).min_effect
+
+
+def test_each_value_is_of_the_first_row_that_fits_and_gives_it(tmp_path: Path) -> None:
     rows = [
-        {"metric": "latency", "collective": "barrier", "fraction": 0.5, "why": "barrier"},
-        {"metric": "latency", "backend": "nccl", "fraction": 0.4, "why": "nccl"},
-        {"size_class": "latency", "fraction": 0.3, "why": "latency"},
-        {"fraction": 0.2, "why": "the rest"},
-        {"collective": "all_gather", "fraction": 0.1, "why": "never reached"},
+        {"metric": "latency", "collective": "barrier", "min_effect": 0.5, "why": "barrier"},
+        {"metric": "latency", "backend": "nccl", "min_effect": 0.4, "why": "nccl"},
+        {"size_class": "latency", "max_slack": 0.9, "why": "only the slack"},
+        {"size_class": "latency", "min_effect": 0.3, "max_slack": 0.8, "why": "latency"},
+        {"min_effect": 0.2, "unstable": "warn", "why": "the rest"},
+        {"collective": "all_gather", "min_effect": 0.1, "why": "never reached"},
     ]
-    write(tmp_path, policy(min_effect=rows))
+    write(tmp_path, policy(tolerances=rows))
     loaded = load_policy([tmp_path])
-    assert loaded.min_effect(case("barrier")).why == "barrier"
-    assert loaded.min_effect(case("all_reduce", size_bytes=8192)).why == "latency"
-    assert loaded.min_effect(case("all_gather", size_bytes=1 << 20)).why == "the rest"
+    barrier = loaded.tolerance(case("barrier"), sku="cpu-2c")
+    assert (barrier.min_effect, barrier.max_slack, barrier.unstable) == (0.5, 0.9, "warn")
+    assert {name: row.why for name, (_, row) in barrier.said_by.items()} == {
+        "min_effect": "barrier",
+        "max_slack": "only the slack",
+        "unstable": "the rest",
+    }
+    assert {name: index for name, (index, _) in barrier.said_by.items()} == {
+        "min_effect": 0,
+        "max_slack": 2,
+        "unstable": 4,
+    }
+    assert effect(loaded, case("all_reduce", size_bytes=8192)) == 0.3
+    assert effect(loaded, case("all_gather_into_tensor", size_bytes=1 << 20)) == 0.2
+    rest = loaded.tolerance(case(size_bytes=1 << 20), sku="cpu-2c")
+    assert (rest.max_slack, rest.tail) == (math.inf, math.inf)
+
+
+def test_overrides_come_first_by_case_sku_and_marker(tmp_path: Path) -> None:
+    overrides = [
+        {"case": "all_reduce-*-ws4", "min_effect": 0.7, "why": "case"},
+        {"sku": "h100-*", "min_effect": 0.6, "why": "sku"},
+        {"marker": "noisy", "min_effect": 0.5, "why": "marker"},
+    ]
+    write(tmp_path, policy(overrides=overrides))
+    loaded = load_policy([tmp_path])
+    some = case(size_bytes=1 << 20)
+    assert effect(loaded, some) == 0.1
+    assert effect(loaded, case(size_bytes=1 << 20, world_size=4)) == 0.7
+    assert effect(loaded, some, sku="h100-8x") == 0.6
+    assert effect(loaded, some, markers={"noisy", "nvlink"}) == 0.5
+    assert effect(loaded, some, markers={"nvlink"}) == 0.1
 
 
 def test_a_case_that_no_smallest_effect_fits_is_an_error(tmp_path: Path) -> None:
-    path = write(tmp_path, policy(min_effect=[{"metric": "latency", "fraction": 0.1, "why": "only this"}]))
+    path = write(tmp_path, policy(tolerances=[{"metric": "latency", "min_effect": 0.1, "why": "only this"}]))
     loaded = load_policy([tmp_path])
-    assert loaded.min_effect(case(size_bytes=8192)).fraction == 0.1
-    wanted = f"^{path}: no min_effect fits all_reduce-1MiB-float32-ws2; end the list with a row that fits everything$"
-    with pytest.raises(ConfigError, match=wanted):
-        loaded.min_effect(case(size_bytes=1 << 20))
+    assert effect(loaded, case(size_bytes=8192)) == 0.1
+    with pytest.raises(ConfigError) as caught:
+        effect(loaded, case(size_bytes=1 << 20))
+    assert str(caught.value) == (
+        f"{path}: no row of tolerances gives a min_effect for all_reduce-1MiB-float32-ws2;"
+        " end the list with a row that fits everything"
+    )
 
 
 def test_the_level_shares_the_budget_among_all_decisions_of_a_week(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from gpuwire_checks.collectives import COLLECTIVES
 from gpuwire_checks.errors import BaselineError
 from gpuwire_checks.recorded.model import CollectiveLog, FigureRow, PairLog, PairMatrix
 from gpuwire_checks.records import BUSBW
-from gpuwire_checks.statistics import robust_spread
+from gpuwire_checks.statistics.robust import robust_spread
 from gpuwire_checks.topology.model import Unread
 
 SMALLEST_BYTES = 128 << 10

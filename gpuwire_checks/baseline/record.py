@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from gpuwire_checks.baseline.schema import BoundEntry, CaseEntry, round_figure
+from gpuwire_checks.baseline.schema import BoundEntry, CaseEntry, TailEntry, round_figure
 from gpuwire_checks.records import Measurement
-from gpuwire_checks.statistics import robust_spread
+from gpuwire_checks.statistics.robust import robust_spread
 
 
 def summarise(attempts: Sequence[Measurement]) -> BoundEntry:
@@ -40,4 +40,13 @@ def summarise(attempts: Sequence[Measurement]) -> BoundEntry:
         spread=round_figure(robust_spread(values), 3),
         attempts=len(values),
         nodes=1,
+        tail=_tail(attempts),
     )
+
+
+def _tail(attempts: Sequence[Measurement]) -> TailEntry | None:
+    """The spread within attempts; None where one of them has too few single calls to tell."""
+    tails = [tail for attempt in attempts if (tail := attempt.tail) is not None]
+    if len(tails) < len(attempts):
+        return None
+    return TailEntry(centre=round_figure(median(tails), 4), spread=round_figure(robust_spread(tails), 3))

@@ -52,11 +52,21 @@ class CaseEntry(_Strict):
         return "-".join([*parts, f"ws{self.world_size}", self.backend])
 
 
+class TailEntry(_Strict):
+    """The spread of single calls within an attempt, as their 95th percentile over their median: its own bound."""
+
+    centre: Finite = Field(ge=1)
+    spread: Finite = Field(ge=0)
+
+
 class BoundEntry(_Strict):
     """One bound, as the file has it.
 
-    ``spread`` is the standard deviation between attempts of the figure's natural logarithm; ``attempts`` and ``nodes``
-    are the counts behind ``centre``.
+    Attributes:
+        spread: standard deviation between attempts, within a run, of the figure's natural logarithm.
+        attempts, nodes, runs: the counts behind ``centre``; a run is one recording on one node.
+        between: standard deviation of the centres of nodes, or of the runs of one node; absent of one run.
+        tail: absent where an attempt has too few single calls.
     """
 
     metric: Literal["busbw", "latency"]
@@ -67,6 +77,9 @@ class BoundEntry(_Strict):
     spread: Finite = Field(ge=0)
     attempts: int = Field(ge=1, strict=True)
     nodes: int = Field(ge=1, strict=True)
+    runs: int = Field(default=1, ge=1, strict=True)
+    between: Finite | None = Field(default=None, ge=0)
+    tail: TailEntry | None = None
 
     @model_validator(mode="after")
     def _fits_its_metric(self) -> BoundEntry:
@@ -79,6 +92,12 @@ class BoundEntry(_Strict):
             raise ValueError(f"{self.case.collective} moves nothing: it is held to its latency, not to {self.metric}")
         if self.better != metric.better:
             raise ValueError(f"of {self.metric}, {metric.better} is better, not {self.better}")
+        if self.attempts < self.runs:
+            raise ValueError(f"{self.attempts} attempts cannot be of {self.runs} runs")
+        if self.runs < self.nodes:
+            object.__setattr__(self, "runs", self.nodes)
+        if self.between is not None and self.runs < 2:
+            raise ValueError("'between' is the spread between nodes or runs, and there is one run: leave it out")
         return self
 
     @property
@@ -138,10 +157,23 @@ class RecordedEntry(_Strict):
         return self
 
 
+class ChangeEntry(_Strict):
+    """Bounds that somebody accepted in place of earlier ones, and why."""
+
+    at: datetime
+    reason: str = Field(min_length=1)
+    run: str
+    cases: tuple[str, ...] = Field(min_length=1)
+
+
 class BaselineFile(_Strict):
     """A whole baseline file.
 
     Attributes:
+        bounds: what the node is held to; they change when somebody accepts it.
+        rolling: the same of the last good runs, which follows them: a step that is small against the bounds shows
+            against it, and a drift that it follows shows against the bounds.
+        changes: what was accepted, the oldest first.
         software: the versions expected, as ranges (``>=535,<580``) or patterns (``5.15.*``).
         sources: where each figure of a reference comes from, by the key it explains; a recorded file has none.
         notes: what was left out of a reference, and why.
@@ -157,12 +189,14 @@ class BaselineFile(_Strict):
     software: Mapping[str, str] = Field(default_factory=dict)
     floors: tuple[FloorEntry, ...] = ()
     bounds: tuple[BoundEntry, ...] = ()
+    rolling: tuple[BoundEntry, ...] = ()
+    changes: tuple[ChangeEntry, ...] = ()
 
     @model_validator(mode="after")
     def _says_where_it_comes_from(self) -> BaselineFile:
         if self.recorded is None and not self.sources:
             raise ValueError("'recorded' is missing; a reference, which nobody recorded, has 'sources' instead")
-        if self.recorded is None and self.bounds:
+        if self.recorded is None and (self.bounds or self.rolling):
             raise ValueError("a reference has no bounds: they are recorded; published figures are 'floors'")
         return self
 

@@ -40,6 +40,8 @@ def load_baseline(path: Path) -> Baseline:
         floors=file.floors,
         sources=file.sources,
         notes=file.notes,
+        rolling=file.rolling,
+        changes=file.changes,
     )
 
 
@@ -112,6 +114,11 @@ def baseline_text(baseline: Baseline) -> str:
         lines.append(_block("floors", floors))
     lines.append("bounds:" if baseline.entries else "bounds: []")
     lines.extend(f"  - {_flow(entry)}" for entry in sorted(baseline.entries, key=_order))
+    if baseline.rolling:
+        lines.append("rolling:")
+        lines.extend(f"  - {_flow(entry)}" for entry in sorted(baseline.rolling, key=_order))
+    if baseline.changes:
+        lines.append(_block("changes", [change.model_dump(mode="json") for change in baseline.changes]))
     return "\n".join(lines) + "\n"
 
 
@@ -138,6 +145,9 @@ def _flow(entry: BoundEntry) -> str:
         "spread": entry.spread,
         "attempts": entry.attempts,
         "nodes": entry.nodes,
+        **({"runs": entry.runs} if entry.runs > entry.nodes else {}),
+        **({"between": entry.between} if entry.between is not None else {}),
+        **({"tail": entry.tail.model_dump()} if entry.tail is not None else {}),
     }
     return yaml.safe_dump(fields, sort_keys=False, default_flow_style=True, width=10_000).strip()
 

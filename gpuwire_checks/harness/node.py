@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpuwire_checks.baseline.finding import Match, find_baseline
+from gpuwire_checks.baseline.floors import AppliedFloor, floor_of_case
 from gpuwire_checks.errors import ConfigError
 from gpuwire_checks.harness.options import Settings
 from gpuwire_checks.measure.ranks import Deadlines
@@ -16,6 +17,7 @@ from gpuwire_checks.policy import Policy, load_policy
 from gpuwire_checks.records import Bound, Case, Outcome, Verdict
 from gpuwire_checks.topology.fingerprint import Fingerprint, facts, fingerprint
 from gpuwire_checks.topology.model import NodeTopology
+from gpuwire_checks.topology.nvls import uses_nvls
 from gpuwire_checks.topology.wires import most_links_up
 from gpuwire_checks.wiring.held import Held
 from gpuwire_checks.wiring.rules import at_rest
@@ -63,14 +65,26 @@ class Node:
         """What the baseline states and this node does not show."""
         return tuple(verdict for verdict in self.wiring_at_rest if verdict.outcome is Outcome.NOT_RUN)
 
-    @property
+    @cached_property
     def bounds(self) -> int:
         """Planned cases that the baseline has a bound for."""
         return sum(self.bound_for(case) is not None for case in self.plan.cases)
 
+    @cached_property
+    def decisions(self) -> int:
+        """Decisions that a run of this plan takes: each limit that a case is held to is one."""
+        found = [bound for case in self.plan.cases if (bound := self.bound_for(case)) is not None]
+        gates = sum((bound.tail is not None) + (bound.rolling is not None) for bound in found)
+        return len(self.plan.cases) + gates
+
     def bound_for(self, case: Case) -> Bound | None:
         """What the node's baseline says of a case; None without a baseline, or without a bound."""
         return self.match.baseline.bound_for(case) if self.match.baseline else None
+
+    def floor_of(self, case: Case) -> AppliedFloor | None:
+        """What was published of such nodes, as a limit of a case; None without a figure that certainly holds here."""
+        floors = self.match.baseline.floors if self.match.baseline else ()
+        return floor_of_case(floors, case, nvls=uses_nvls(self.topology, os.environ))
 
     @property
     def where(self) -> str:

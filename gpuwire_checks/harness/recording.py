@@ -22,7 +22,7 @@ from gpuwire_checks.harness.run_head import run_head
 from gpuwire_checks.harness.showing import observed
 from gpuwire_checks.harness.starting import local_ranks
 from gpuwire_checks.harness.trial import Measures
-from gpuwire_checks.judge import Rule, judge
+from gpuwire_checks.judge.verdicts import judge_correctness
 from gpuwire_checks.records import Case, Measurement
 from gpuwire_checks.report.document import Result, RunDocument
 from gpuwire_checks.topology.model import Unread
@@ -30,9 +30,6 @@ from gpuwire_checks.topology.wires import odd_one
 from gpuwire_checks.units import format_value
 from gpuwire_checks.wiring.rules import faults
 from gpuwire_checks.world import choose_world
-
-RECORDING = Rule(min_effect=1.0, level=0.05, max_attempts=1)
-"""Recording judges nothing but correctness; the rule is never reached."""
 
 
 def measure_passes(
@@ -234,11 +231,10 @@ def _keep(
     def show(index: int, case: Case, measurement: Measurement) -> None:
         nonlocal done
         done += 1
-        trial = judge([measurement], None, RECORDING, where="recording").verdict
         document.append(
             Result(
                 nodeid=f"{case.id} pass {index + 1}",
-                verdict=trial,
+                verdict=judge_correctness([measurement], where="recording"),
                 bound=None,
                 attempts=(measurement,),
                 seconds=measurement.wall_seconds,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +14,14 @@ from gpuwire_checks.harness.recording import save_recorded
 from gpuwire_checks.harness.run_head import now, run_head
 from gpuwire_checks.harness.trial import Measures, Trial, not_reached, record_trial, run_trial, unmeasured
 from gpuwire_checks.harness.watching import Watch, WatchedRanks
-from gpuwire_checks.judge import Rule
-from gpuwire_checks.records import Case, Measurement, Outcome
+from gpuwire_checks.judge.ceilings import possible
+from gpuwire_checks.judge.control import Control
+from gpuwire_checks.judge.limits import limits_of
+from gpuwire_checks.judge.reference import judge_reference
+from gpuwire_checks.judge.rule import Rule, make_rule
+from gpuwire_checks.judge.verdicts import Judgement
+from gpuwire_checks.judge.widespread import Fallen, is_alike, widespread
+from gpuwire_checks.records import Bound, Case, Measurement, Outcome
 from gpuwire_checks.report.document import Ending, Result, RunDocument
 from gpuwire_checks.report.status import ExitStatus, exit_status
 from gpuwire_checks.wiring.gpus import absent_gpu
@@ -52,6 +58,9 @@ class Run:
         self._closing: list[str] = []
         self._not_recorded = False
         self._missing_gpu = absent_gpu(node.held)
+        self._controls: list[Control] = []
+        self._fallen: list[Fallen] = []
+        self._judged = 0
         self.recorded = 0
         self._start = time.monotonic()
         self._ranks = WatchedRanks(ranks, watch)
@@ -77,33 +86,53 @@ class Run:
         """What was seen of the wires under load so far."""
         return replace(self._watch.watched, devices=self._ranks.devices)
 
-    def try_case(self, case: Case) -> Trial:
-        """Measure and judge a case; what went wrong is in the verdict, never raised."""
+    def try_case(self, case: Case, *, markers: Iterable[str] = ()) -> Trial:
+        """Measure and judge a case; what went wrong is in the verdict, never raised.
+
+        Args:
+            markers: names of the pytest markers on its test, for the policy's rows.
+        """
         cause = self._missing_gpu or self._too_late_for(case)
         if cause is not None:
             return unmeasured(case, Outcome.NOT_RUN, cause)
         node, attempts = self.node, self.node.policy.attempts
-        bound, rule = node.bound_for(case), self._rule(case)
+        bound = node.bound_for(case)
         if bound is None and node.settings.missing == "record":
-            trial = record_trial(case, self._ranks, attempts=attempts.record, rule=rule, where=node.where)
+            trial = record_trial(case, self._ranks, attempts=attempts.record, where=node.where)
+            trial = replace(trial, verdict=possible(trial.verdict, trial.attempts, node.topology))
             if trial.verdict.outcome is Outcome.NO_BASELINE:
                 self._to_record.append(trial.attempts)
             return trial
-        return run_trial(
-            case, self._ranks, bound=bound, rule=rule, pause_seconds=attempts.pause_seconds, where=node.where
+        rule = self._rule(case, markers)
+        trial = run_trial(
+            case,
+            self._ranks,
+            bound=bound,
+            rule=rule,
+            pause_seconds=attempts.pause_seconds,
+            where=node.where,
+            control=self._control_for(case),
+            settle=lambda judgement, made: self._settle(judgement, made, bound, rule),
         )
+        self._note(trial, rule)
+        return trial
 
     def explains_failure(self, nodeid: str) -> bool:
         """Whether a test's verdict is why it failed: a site's own assertion may fail on a good figure."""
         outcome = self.results[nodeid].verdict.outcome
         if outcome is Outcome.NO_BASELINE:
             return self.node.settings.missing == "fail"
-        return outcome.is_fault or outcome is Outcome.ERROR
+        return self.results[nodeid].verdict.is_fault or outcome is Outcome.ERROR
 
     def keep(self, nodeid: str, trial: Trial, *, seconds: float) -> Result:
         """Write a trial into the run document."""
         result = Result(
-            nodeid=nodeid, verdict=trial.verdict, bound=trial.bound, attempts=trial.attempts, seconds=seconds
+            nodeid=nodeid,
+            verdict=trial.verdict,
+            bound=trial.bound,
+            attempts=trial.attempts,
+            control=trial.control,
+            seconds=seconds,
         )
         self.results[nodeid] = result
         self.document.append(result)
@@ -123,7 +152,7 @@ class Run:
                 self.keep(nodeid, not_reached(nodeid), seconds=0.0)
         self._save_recorded()
         outcomes = [result.verdict.outcome for result in self.results.values()]
-        status = self._status(outcomes) if not other_failures else ExitStatus.FAULT
+        status = self._status() if not other_failures else ExitStatus.FAULT
         if ended_by is not None:
             status = ended_by
         self.document.finish(
@@ -144,19 +173,67 @@ class Run:
             lines.append(f"run.json is not complete: {self.document.trouble}")
         return [*lines, f"run folder: {self.folder}"]
 
-    def _status(self, outcomes: Sequence[Outcome]) -> int:
-        status = exit_status(outcomes, missing=self.node.settings.missing)
+    def _status(self) -> int:
+        verdicts = [result.verdict for result in self.results.values()]
+        status = exit_status(verdicts, missing=self.node.settings.missing)
         if status == ExitStatus.GOOD and (self.document.trouble or self._not_recorded):
             return ExitStatus.NOT_MEASURED  # it was, but it could not be kept
         return status
 
-    def _rule(self, case: Case) -> Rule:
-        policy = self.node.policy
-        return Rule(
-            min_effect=policy.min_effect(case).fraction,
-            level=policy.level(self.planned),
-            max_attempts=policy.attempts.confirm,
-        )
+    def _rule(self, case: Case, markers: Iterable[str]) -> Rule:
+        node = self.node
+        tolerance = node.policy.tolerance(case, sku=node.fingerprint.sku, markers=markers)
+        return make_rule(node.policy, tolerance, decisions=node.decisions)
+
+    def _settle(
+        self, judgement: Judgement, attempts: Sequence[Measurement], bound: Bound | None, rule: Rule
+    ) -> Judgement:
+        """A first suspicion that fell as most cases did is confirmed with them."""
+        judgement = self._by_topology(judgement, attempts, bound, rule)
+        common = widespread(self._fallen, judged=self._judged)
+        if judgement.settled or bound is None or common is None or len(attempts) > 1:
+            return judgement
+        limits = limits_of(bound, rule)
+        fall = limits.fall(attempts[0].value)
+        if fall <= limits.width or not is_alike(fall, common.fall, spread=limits.spread):
+            return judgement
+        reason = f"{judgement.verdict.reason}; {common.words}"
+        return Judgement(verdict=replace(judgement.verdict, outcome=Outcome.REGRESSED, reason=reason), settled=True)
+
+    def _by_topology(
+        self, judgement: Judgement, attempts: Sequence[Measurement], bound: Bound | None, rule: Rule
+    ) -> Judgement:
+        """What the topology says of figures: the published floor where there is no bound, and what its wires carry."""
+        node = self.node
+        floor = node.floor_of(attempts[0].case) if bound is None else None
+        if floor is not None:
+            judgement = judge_reference(attempts, floor, rule, where=node.where)
+        verdict = possible(judgement.verdict, attempts, node.topology)
+        return Judgement(verdict=verdict, settled=judgement.settled or verdict.outcome is Outcome.ERROR)
+
+    def _control_for(self, case: Case) -> Control | None:
+        """The last case that passed at once: of the same metric, and of another collective, as far as there is one."""
+        same = [control for control in self._controls if control.case.metric is case.metric]
+        other = [control for control in same if control.case.collective != case.collective]
+        return next(reversed(other or same or self._controls), None)
+
+    def _note(self, trial: Trial, rule: Rule) -> None:
+        """Keep what later cases are compared with: the last one that passed at once, and those that fell."""
+        if trial.bound is None or trial.case is None or trial.verdict.value is None:
+            return
+        limits = limits_of(trial.bound, rule)
+        self._judged += 1
+        if trial.verdict.outcome is Outcome.PASS and len(trial.attempts) == rule.first:
+            self._controls.append(Control(case=trial.case, limits=limits, passed_at=trial.attempts[0].started_at))
+        if trial.verdict.outcome is Outcome.REGRESSED:
+            self._fallen.append(
+                Fallen(
+                    name=trial.case.id,
+                    fall=limits.fall(trial.verdict.value),
+                    spread=limits.spread,
+                    attempts=len(trial.attempts),
+                )
+            )
 
     def _too_late_for(self, case: Case) -> str | None:
         budget = self.node.settings.budget_seconds

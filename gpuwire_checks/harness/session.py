@@ -237,7 +237,7 @@ class GpuwireSession:
         """The ``measured`` fixture: skips what was not run, errs where nothing could be measured."""
         assert self._run is not None
         start = time.perf_counter()
-        trial = self._run.try_case(case)
+        trial = self._run.try_case(case, markers={marker.name for marker in item.iter_markers()})
         result = self._keep(item, trial, time.perf_counter() - start)
         if trial.verdict.outcome is Outcome.NOT_RUN:
             pytest.skip(f"NOT RUN: {trial.verdict.reason}")

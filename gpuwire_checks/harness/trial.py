@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol
 
 from gpuwire_checks.errors import MeasurementError
-from gpuwire_checks.judge import Rule, judge
+from gpuwire_checks.judge.control import Control, control_words
+from gpuwire_checks.judge.rule import Rule
+from gpuwire_checks.judge.verdicts import Judgement, judge, judge_correctness
 from gpuwire_checks.records import Bound, Case, Measurement, Outcome, SeenDevice, Verdict
 
 
@@ -66,31 +68,62 @@ class Trial:
     verdict: Verdict
     bound: Bound | None = None
     attempts: tuple[Measurement, ...] = ()
+    control: tuple[Measurement, ...] = ()
+
+
+Settle = Callable[[Judgement, Sequence[Measurement]], Judgement]
+"""May settle a judgement by what other cases have shown."""
 
 
 def run_trial(
-    case: Case, ranks: Measures, *, bound: Bound | None, rule: Rule, pause_seconds: float, where: str
+    case: Case,
+    ranks: Measures,
+    *,
+    bound: Bound | None,
+    rule: Rule,
+    pause_seconds: float,
+    where: str,
+    control: Control | None = None,
+    settle: Settle = lambda judgement, _: judgement,
 ) -> Trial:
     """Measure until the judge has settled. A case that could not be measured is an ERROR that keeps its attempts.
 
     Args:
         pause_seconds: between attempts.
         where: the baseline that was looked in, for the message when it has no bound.
+        control: a case that passed in this run, measured again beside each further attempt.
     """
     attempts: list[Measurement] = []
+    beside: list[Measurement] = []
     while True:
         if attempts:
             time.sleep(pause_seconds)
         try:
             attempts.append(ranks.measure(case, fresh=bool(attempts)))
         except MeasurementError as error:
-            return unmeasured(case, Outcome.ERROR, str(error), attempts=tuple(attempts), bound=bound)
-        judgement = judge(attempts, bound, rule, where=where)
+            failed = unmeasured(case, Outcome.ERROR, str(error), attempts=tuple(attempts), bound=bound)
+            return replace(failed, control=tuple(beside))
+        judgement = settle(judge(attempts, bound, rule, where=where), attempts)
         if judgement.settled:
-            return Trial(case=case, verdict=judgement.verdict, bound=bound, attempts=tuple(attempts))
+            break
+        if control is not None and len(attempts) > 1:
+            beside += _measure_control(ranks, control)
+    verdict = judgement.verdict
+    if control is not None and verdict.outcome.is_fault and beside:
+        verdict = replace(verdict, reason=f"{verdict.reason}; {control_words(control, beside)}")
+    return Trial(case=case, verdict=verdict, bound=bound, attempts=tuple(attempts), control=tuple(beside))
 
 
-def record_trial(case: Case, ranks: Measures, *, attempts: int, rule: Rule, where: str) -> Trial:
+def _measure_control(ranks: Measures, control: Control) -> list[Measurement]:
+    """One attempt at the control, in the process group of the suspect; none where it cannot be measured."""
+    try:
+        return [ranks.measure(control.case, fresh=False)]
+    except MeasurementError:
+        # The ranks are started anew for the suspect's next attempt, which will tell by itself what is wrong.
+        return []
+
+
+def record_trial(case: Case, ranks: Measures, *, attempts: int, where: str) -> Trial:
     """Measure a case that has no bound as often as recording one takes; ERROR as in ``run_trial``."""
     measured: list[Measurement] = []
     for index in range(attempts):
@@ -98,7 +131,7 @@ def record_trial(case: Case, ranks: Measures, *, attempts: int, rule: Rule, wher
             measured.append(ranks.measure(case, fresh=index > 0))
         except MeasurementError as error:
             return unmeasured(case, Outcome.ERROR, str(error), attempts=tuple(measured))
-    verdict = judge(measured, None, rule, where=where).verdict
+    verdict = judge_correctness(measured, where=where)
     return Trial(case=case, verdict=verdict, attempts=tuple(measured))
 
 

@@ -69,7 +69,13 @@ class RunHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What came of one planned test; ``seconds`` is the wall time it took, all attempts together."""
+    """What came of one planned test.
+
+    Attributes:
+        attempts: every one, in order.
+        seconds: wall time, all attempts together.
+        control: attempts at a case that had passed, made between those at a suspicion.
+    """
 
     # JSON has no NaN: pydantic would write null, which reads back as "not measured".
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(ser_json_inf_nan="strings")
@@ -79,6 +85,7 @@ class Result:
     bound: Bound | None
     attempts: tuple[Measurement, ...]
     seconds: float
+    control: tuple[Measurement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

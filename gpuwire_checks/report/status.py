@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Literal
 
-from gpuwire_checks.records import Outcome
+from gpuwire_checks.records import Outcome, Verdict
 
 
 class ExitStatus(IntEnum):
@@ -15,7 +15,7 @@ class ExitStatus(IntEnum):
     GOOD = 0
     """All judged and good."""
     FAULT = 1
-    """REGRESSED, WRONG, MISSING or CHANGED."""
+    """REGRESSED, WRONG, MISSING, UNSTABLE or CHANGED."""
     NOT_MEASURED = 6
     """Something could not be measured."""
     NOTHING_TO_COMPARE = 7
@@ -24,13 +24,13 @@ class ExitStatus(IntEnum):
     """Something was planned and not run."""
 
 
-def exit_status(outcomes: Iterable[Outcome], *, missing: Literal["fail", "record", "warn"]) -> ExitStatus:
-    """The status of a run with these outcomes.
+def exit_status(verdicts: Iterable[Verdict], *, missing: Literal["fail", "record", "warn"]) -> ExitStatus:
+    """The status of a run with these verdicts; an UNSTABLE that is a warning by policy does not change it.
 
     Args:
         missing: with ``record`` or ``warn`` a case without a baseline does not change the status.
     """
-    seen = set(outcomes)
+    seen = {verdict.outcome for verdict in verdicts if not verdict.warned}
     if any(outcome.is_fault for outcome in seen):
         return ExitStatus.FAULT
     if Outcome.ERROR in seen:

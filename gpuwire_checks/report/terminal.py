@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from io import StringIO
 
+from gpuwire_checks.judge.dips import find_dips
 from gpuwire_checks.records import METRICS, Outcome, Verdict
 from gpuwire_checks.report.document import Result
 from gpuwire_checks.units import format_value
@@ -15,6 +16,7 @@ _WORST_FIRST = (
     Outcome.WRONG,
     Outcome.MISSING,
     Outcome.REGRESSED,
+    Outcome.UNSTABLE,
     Outcome.CHANGED,
     Outcome.ERROR,
     Outcome.NO_BASELINE,
@@ -26,6 +28,7 @@ _STYLES = {
     Outcome.WRONG: "bold red",
     Outcome.MISSING: "bold red",
     Outcome.REGRESSED: "bold red",
+    Outcome.UNSTABLE: "bold yellow",
     Outcome.CHANGED: "bold yellow",
     Outcome.ERROR: "magenta",
     Outcome.NO_BASELINE: "yellow",
@@ -36,6 +39,7 @@ _STYLES = {
 _ROWS_AT_MOST = 20
 _SAME_REASON_AT_MOST = 3
 _LOOSE = 4
+_DIPS_AT_MOST = 3
 
 
 def summary_lines(
@@ -57,15 +61,17 @@ def summary_lines(
     ]
     if folded:
         lines.append(f"... and {folded} more PASS, inside their bounds (run.json has them all)")
-    return [*lines, *_reasons(verdicts), *loose_lines(verdicts), counts_line(verdicts)]
+    warnings = [*loose_lines(verdicts), *floor_lines(verdicts), *dip_lines(results)]
+    return [*lines, *_reasons(verdicts), *warnings, counts_line(verdicts)]
 
 
 def headline(verdicts: Sequence[Verdict], *, host: str, baseline: str | None, recorded: int = 0) -> str:
     """The verdict in a sentence: what, where, how much, what to do. Verdicts come worst first."""
     total, counts = len(verdicts), Counter(verdict.outcome for verdict in verdicts)
-    faults = [verdict for verdict in verdicts if verdict.outcome.is_fault]
+    faults = [verdict for verdict in verdicts if verdict.is_fault]
     if faults:
-        kinds = ", ".join(f"{counts[o]} of {total} {o.value}" for o in _WORST_FIRST if o.is_fault and counts[o])
+        failed = Counter(verdict.outcome for verdict in faults)
+        kinds = ", ".join(f"{failed[o]} of {total} {o.value}" for o in _WORST_FIRST if failed[o])
         change = f" at {faults[0].change:+.0%}" if faults[0].change is not None else ""
         return f"gpuwire: FAULT on {host}: {kinds}, first {faults[0].name}{change}; the reasons are below"
     if counts[Outcome.ERROR]:
@@ -87,18 +93,25 @@ def headline(verdicts: Sequence[Verdict], *, host: str, baseline: str | None, re
 
 
 def _good_words(counts: Mapping[Outcome, int], baseline: str | None) -> str:
-    passed, total = counts[Outcome.PASS], counts[Outcome.PASS] + counts[Outcome.IMPROVED]
+    passed, improved, unstable = counts[Outcome.PASS], counts[Outcome.IMPROVED], counts[Outcome.UNSTABLE]
+    total = passed + improved + unstable
     if baseline is None:
         return f"is good: {total} of {total} PASS, with no baseline"
     words = f"is as its baseline {baseline} says: {passed} of {total} inside their bounds"
-    if passed < total:
-        words += f", {total - passed} IMPROVED: find out why, then record anew with: gpuwire baseline record"
+    if unstable:
+        words += f", {unstable} UNSTABLE, a warning by policy: they cannot be held to a limit here"
+    if improved:
+        words += f", {improved} IMPROVED: find out why, then accept it with: gpuwire baseline accept"
     return words
 
 
 def loose_lines(verdicts: Sequence[Verdict]) -> list[str]:
     """A bound so wide that only a great change would be seen is said: its PASS is worth little."""
-    factors = [(v.accepted[1] / v.centre, v.name) for v in verdicts if v.accepted is not None and v.centre is not None]
+    factors = [
+        (v.accepted[1] / v.centre, v.name)
+        for v in verdicts
+        if v.accepted is not None and v.accepted[1] is not None and v.centre is not None
+    ]
     loose = sorted(factor for factor in factors if factor[0] > _LOOSE)
     if not loose:
         return []
@@ -108,6 +121,25 @@ def loose_lines(verdicts: Sequence[Verdict]) -> list[str]:
         f"gpuwire: {len(loose)} of {len(verdicts)} vary so much here that only a change beyond a factor of {_LOOSE}"
         f" would be seen; the widest is {name}, a factor of {words}"
     ]
+
+
+def floor_lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """A figure that is held to what was published of such nodes is said: nobody recorded what this one reaches."""
+    floors = [v for v in verdicts if v.accepted is not None and v.centre is None]
+    if not floors:
+        return []
+    return [
+        f"gpuwire: {len(floors)} of {len(verdicts)} are held to published figures only, such as {floors[0].name};"
+        " record what this node reaches with: gpuwire baseline record"
+    ]
+
+
+def dip_lines(results: Sequence[Result]) -> list[str]:
+    """The worst dips over sizes; a warning, whatever the verdicts are."""
+    dips = find_dips((result.verdict, result.bound) for result in results)
+    lines = [f"gpuwire: {dip.words}" for dip in dips[:_DIPS_AT_MOST]]
+    more = len(dips) - len(lines)
+    return [*lines, f"gpuwire: ... and {more} more dip{'' if more == 1 else 's'} like these"] if more else lines
 
 
 def counts_line(verdicts: Sequence[Verdict]) -> str:
@@ -139,11 +171,11 @@ def accepted_words(verdict: Verdict) -> str:
     low, high = verdict.accepted
     if METRICS[verdict.metric].better == "higher":
         return f">= {format_value(low, verdict.unit)}"
-    return f"<= {format_value(high, verdict.unit)}"
+    return "" if high is None else f"<= {format_value(high, verdict.unit)}"
 
 
 def _worst_first(verdict: Verdict) -> tuple[int, float]:
-    return _WORST_FIRST.index(verdict.outcome), _room(verdict)
+    return _WORST_FIRST.index(Outcome.NOT_RUN if verdict.warned else verdict.outcome), _room(verdict)
 
 
 def _room(verdict: Verdict) -> float:
@@ -153,7 +185,7 @@ def _room(verdict: Verdict) -> float:
     low, high = verdict.accepted
     if METRICS[verdict.metric].better == "higher":
         return math.log(verdict.value / low)
-    return math.log(high / verdict.value)
+    return math.inf if high is None else math.log(high / verdict.value)
 
 
 def _fold(verdicts: Sequence[Verdict]) -> tuple[list[Verdict], int]:
@@ -213,10 +245,10 @@ def _cells(verdict: Verdict) -> dict[str, str]:
 
 def _reasons(verdicts: Sequence[Verdict]) -> list[str]:
     """A sentence for each fault; for the rest that is not good, one for each reason, as they tend to share it."""
-    lines = [f"{v.outcome.value} {v.name}: {v.reason}" for v in verdicts if v.outcome.is_fault]
+    lines = [f"{v.outcome.value} {v.name}: {v.reason}" for v in verdicts if v.is_fault]
     shared: Counter[tuple[Outcome, str]] = Counter()
     for verdict in verdicts:
-        if verdict.outcome.is_fault or verdict.outcome.is_good:
+        if verdict.is_fault or verdict.outcome.is_good:
             continue
         shared[verdict.outcome, verdict.reason] += 1
         if len(shared) <= _SAME_REASON_AT_MOST and shared[verdict.outcome, verdict.reason] == 1:

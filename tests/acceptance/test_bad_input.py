@@ -108,8 +108,8 @@ def test_a_baselines_directory_that_is_a_file(suite: Suite) -> None:
 
 def test_a_policy_with_an_unknown_key(suite: Suite) -> None:
     suite.node()
-    suite.policy({**POLICY, "min_efect": []})
-    says(suite.run(), f"{suite.site / 'policy.yaml'}:", "min_efect", "did you mean 'min_effect'?")
+    suite.policy({**POLICY, "tolerence": []})
+    says(suite.run(), f"{suite.site / 'policy.yaml'}:", "tolerence", "did you mean 'tolerances'?")
 
 
 def test_a_run_folder_that_cannot_be_made(suite: Suite) -> None:

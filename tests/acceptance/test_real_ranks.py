@@ -13,9 +13,9 @@ REAL_POLICY = {
     **POLICY,
     # A level at which noise hardly widens the limits: the smallest effect alone decides here.
     "false_alarms": {"per_week": 1000, "nodes": 1, "runs_per_week": 1},
-    "min_effect": [
-        {"metric": "busbw", "fraction": 0.98, "why": "a factor of 50"},
-        {"metric": "latency", "fraction": 49, "why": "a factor of 50"},
+    "tolerances": [
+        {"metric": "busbw", "min_effect": 0.98, "why": "a factor of 50"},
+        {"metric": "latency", "min_effect": 49, "why": "a factor of 50"},
     ],
     "tiers": {"nightly": {"description": "two sizes of everything", "cpu": SIZES, "accelerator": SIZES}},
 }

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from statistics import stdev
 
 import pytest
 from fakes import measurement
 from gloo import case
 
 from gpuwire_checks.baseline.record import summarise
-from gpuwire_checks.records import Mismatch
+from gpuwire_checks.records import Measurement, Mismatch
+from gpuwire_checks.statistics.robust import robust_spread
 
 BUCKET = case(size_bytes=1 << 20)
 WRONG = Mismatch(rank=1, index=0, expected="1.0", got="2.0", count=1, total=4)
@@ -32,7 +31,7 @@ def test_the_bound_of_a_latency_is_in_microseconds_and_lower_is_better() -> None
 
 def test_the_spread_is_that_of_the_logarithms() -> None:
     entry = summarise([measurement(BUCKET, value) for value in (2.0, 2.2)])
-    assert entry.spread == pytest.approx(stdev([math.log(2.0), math.log(2.2)]), rel=1e-2)
+    assert entry.spread == pytest.approx(robust_spread([2.0, 2.2]), rel=1e-2)
     assert entry.spread == float(f"{entry.spread:.3g}")
 
 
@@ -66,3 +65,27 @@ def test_results_that_nobody_checked_are_never_recorded() -> None:
     unchecked = replace(measurement(BUCKET, 2.0), checked_ranks=0)
     with pytest.raises(ValueError, match=r"^all_reduce-1MiB-float32-ws2 has results that were not checked"):
         summarise([measurement(BUCKET, 2.0), unchecked])
+
+
+def with_calls(*calls: float) -> Measurement:
+    """An attempt whose single calls take so many times the usual."""
+    usual = measurement(BUCKET, 2.0)
+    seconds = usual.per_call[0][0]
+    rank = tuple(seconds * call for call in calls)
+    return replace(usual, per_call=(rank,) * BUCKET.world_size, arrival_lag=((0.0,) * len(calls),) * BUCKET.world_size)
+
+
+def test_the_spread_of_single_calls_is_recorded_too() -> None:
+    attempts = [with_calls(*[1.0] * 38, late, late) for late in (1.2, 1.3, 1.25)]
+    within = summarise(attempts).tail
+    assert within is not None
+    assert within.centre == 1.0  # two late calls of forty are beyond the 95th percentile
+    attempts = [with_calls(*[1.0] * 36, *[late] * 4) for late in (1.2, 1.3, 1.25)]
+    tail = summarise(attempts).tail
+    assert tail is not None
+    assert tail.centre == pytest.approx(1.25)
+    assert tail.spread == pytest.approx(robust_spread([1.2, 1.3, 1.25]), rel=1e-2)
+
+
+def test_too_few_single_calls_tell_no_tail() -> None:
+    assert summarise([with_calls(*[1.0] * 19), with_calls(*[1.0] * 40)]).tail is None

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from gpuwire_checks.baseline.finding import find_baseline, named_baseline, unknown_name
 from gpuwire_checks.baseline.model import Baseline
-from gpuwire_checks.baseline.schema import BoundEntry, CaseEntry, FloorEntry, RecordedEntry
+from gpuwire_checks.baseline.schema import BoundEntry, CaseEntry, ChangeEntry, FloorEntry, RecordedEntry, TailEntry
 from gpuwire_checks.baseline.store import baseline_text, load_baseline, load_baselines, merge_new, save_baseline
 from gpuwire_checks.baseline.wiring import ExpectedLinks, Wiring
 from gpuwire_checks.errors import BaselineError
+from gpuwire_checks.statistics.pooling import Spread, family_spread
 from gpuwire_checks.topology.model import Unread
 
 MIB = 1 << 20
@@ -336,7 +337,8 @@ def test_a_bound_of_another_metric_is_none() -> None:
 def test_a_bound_alone_has_its_own_spread() -> None:
     found = baseline(bound(spread=0.03)).bound_for(case(size_bytes=MIB))
     assert found is not None
-    assert [found.spread, found.degrees] == pytest.approx([0.03, 4])
+    # Of four degrees a robust spread has 3.2.
+    assert [found.spread, found.degrees] == pytest.approx([0.03, 3.2])
 
 
 def test_a_bound_has_its_familys_spread_behind_it() -> None:
@@ -345,16 +347,17 @@ def test_a_bound_has_its_familys_spread_behind_it() -> None:
     ]
     found = baseline(bound(spread=0.01), *steady).bound_for(case(size_bytes=MIB))
     assert found is not None
-    # Variances by their degrees of freedom: 4 of its own, 4 of each of the three others.
-    assert found.spread == pytest.approx(math.sqrt((4 * 0.01**2 + 12 * 0.02**2) / 16))
-    assert found.degrees == 16
+    # Variances by their degrees of freedom: 3.2 of its own, 3.2 of each of the three others.
+    family = family_spread([Spread(spread=0.02, degrees=3.2)] * 3)
+    assert found.spread == pytest.approx(math.sqrt((0.01**2 + 3 * family.spread**2) / 4))
+    assert found.degrees == pytest.approx(4 * 3.2)
 
 
 def test_another_size_or_metric_is_another_family() -> None:
     others = [bound(64 * MIB, spread=0.5), bound(8192, spread=0.5), bound(0, collective="barrier", spread=0.5)]
     found = baseline(bound(spread=0.01), *others).bound_for(case(size_bytes=MIB))
     assert found is not None
-    assert [found.spread, found.degrees] == pytest.approx([0.01, 4])
+    assert [found.spread, found.degrees] == pytest.approx([0.01, 3.2])
 
 
 def test_a_power_of_four_is_in_the_family_of_the_sizes_up_to_the_next() -> None:
@@ -362,18 +365,19 @@ def test_a_power_of_four_is_in_the_family_of_the_sizes_up_to_the_next() -> None:
         size = 4**power
         found = baseline(bound(size, spread=0.01), bound(3 * size, spread=0.01)).bound_for(case(size_bytes=size))
         assert found is not None
-        assert found.degrees == 8, size
+        assert found.degrees == pytest.approx(6.4), size
 
 
 def test_an_unsteady_bound_keeps_its_spread_and_does_not_loosen_the_others() -> None:
-    others = [bound(collective=name, spread=0.02) for name in ("all_gather_into_tensor", "reduce_scatter_tensor")]
-    some = baseline(bound(spread=0.3), *others)
+    names = ("all_gather_into_tensor", "reduce_scatter_tensor", "broadcast", "reduce", "scatter")
+    others = [bound(collective=name, spread=0.02, attempts=20) for name in names]
+    some = baseline(bound(spread=0.3, attempts=20), *others)
     unsteady = some.bound_for(case(size_bytes=MIB))
     steady = some.bound_for(case("all_gather_into_tensor", size_bytes=MIB))
     assert unsteady is not None
     assert steady is not None
-    assert (unsteady.spread, unsteady.degrees) == (0.3, 4)
-    assert steady.spread < 0.2
+    assert [unsteady.spread, unsteady.degrees] == pytest.approx([0.3, 15.2])
+    assert steady.spread < 0.03
 
 
 def test_a_bound_of_one_attempt_leans_on_its_family() -> None:
@@ -381,7 +385,35 @@ def test_a_bound_of_one_attempt_leans_on_its_family() -> None:
         case(size_bytes=MIB)
     )
     assert found is not None
-    assert [found.spread, found.degrees] == pytest.approx([0.02, 4])
+    assert found.degrees == pytest.approx(3.2)
+    assert found.spread > 0.02
+
+
+def test_a_bound_carries_its_tail_its_counts_and_the_last_good_runs() -> None:
+    tail = TailEntry(centre=1.3, spread=0.05)
+    entry = bound(attempts=20).model_copy(update={"tail": tail, "between": 0.004, "nodes": 4, "runs": 6})
+    rolling = bound(centre=1.9, attempts=15)
+    found = replace(baseline(entry), rolling=(rolling,)).bound_for(case(size_bytes=MIB))
+    assert found is not None
+    assert (found.nodes, found.runs, found.between, found.groups) == (4, 6, 0.004, 4)
+    assert found.tail is not None
+    assert (found.tail.centre, found.tail.spread, found.tail.metric.better) == (1.3, 0.05, "lower")
+    # Each of six runs takes a degree of freedom for a centre of its own.
+    assert found.degrees == found.tail.degrees == pytest.approx(0.8 * (20 - 6))
+    assert found.rolling is not None
+    assert (found.rolling.centre, found.rolling.attempts, found.rolling.tail) == (1.9, 15, None)
+    assert "rolling" in found.rolling.where
+
+
+def test_what_was_added_to_a_bound_is_written_and_read_back(tmp_path: Path) -> None:
+    tail = TailEntry(centre=1.3, spread=0.05)
+    entry = bound(attempts=20).model_copy(update={"tail": tail, "between": 0.004, "nodes": 4, "runs": 6})
+    change = ChangeEntry(at=NOON, reason="new driver", run="20260101-120000-n1", cases=("all_reduce-1MiB",))
+    what = replace(baseline(entry), rolling=(bound(centre=1.9),), changes=(change,))
+    loaded = load_baseline(save_baseline(tmp_path, what))
+    assert (loaded.entries, loaded.rolling, loaded.changes) == (what.entries, what.rolling, what.changes)
+    row = next(line for line in baseline_text(loaded).splitlines() if "nodes: 4" in line)
+    assert row.endswith("nodes: 4, runs: 6, between: 0.004, tail: {centre: 1.3, spread: 0.05}}")
 
 
 def test_a_site_s_node_that_shows_fewer_gpus_has_lost_some(tmp_path: Path) -> None:

@@ -28,12 +28,12 @@ def site(tmp_path: Path) -> Path:
     sizes = {"seconds_per_case": 0.02, "dtypes": ["float32"], "latency": ["8KiB"], "bucket": [], "peak": []}
     tiers = {"nightly": {"description": "one size", "cpu": sizes, "accelerator": sizes}}
     # Far beyond what a busy machine does to a small call.
-    effects = [{"fraction": 99, "why": "tests"}]
+    effects = [{"min_effect": 99, "why": "tests"}]
     policy = {
         **POLICY,
-        "min_effect": effects,
+        "tolerances": effects,
         "tiers": tiers,
-        "attempts": {"record": 2, "confirm": 3, "pause_seconds": 0},
+        "attempts": {"record": 2, "confirm": 20, "pause_seconds": 0},
     }
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "policy.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(policy)), sort_keys=False))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from typing import Literal
+from dataclasses import replace
 
 import pytest
+from report_builders import verdict
 
+from gpuwire_checks.harness.options import Missing
 from gpuwire_checks.records import Outcome
 from gpuwire_checks.report.status import ExitStatus, exit_status
 
-FAULTS = (Outcome.REGRESSED, Outcome.WRONG, Outcome.MISSING, Outcome.CHANGED)
+FAULTS = (Outcome.REGRESSED, Outcome.WRONG, Outcome.MISSING, Outcome.UNSTABLE, Outcome.CHANGED)
 ORDER = (
     *((fault, ExitStatus.FAULT) for fault in FAULTS),
     (Outcome.ERROR, ExitStatus.NOT_MEASURED),
@@ -19,6 +21,10 @@ ORDER = (
     (Outcome.PASS, ExitStatus.GOOD),
     (Outcome.IMPROVED, ExitStatus.GOOD),
 )
+
+
+def status_of(*outcomes: Outcome, missing: Missing = "fail") -> ExitStatus:
+    return exit_status([verdict(outcome) for outcome in outcomes], missing=missing)
 
 
 def test_the_numbers_are_those_of_the_docs() -> None:
@@ -34,22 +40,30 @@ def test_the_numbers_are_those_of_the_docs() -> None:
 def test_every_outcome_has_its_status() -> None:
     assert {outcome for outcome, _ in ORDER} == set(Outcome)
     for outcome, status in ORDER:
-        assert exit_status([Outcome.PASS, outcome, Outcome.PASS], missing="fail") is status
+        assert status_of(Outcome.PASS, outcome, Outcome.PASS) is status
 
 
 def test_the_more_serious_of_two_decides_in_any_order() -> None:
     for (first, status), (second, _) in itertools.combinations(ORDER, 2):
-        assert exit_status([first, second], missing="fail") is status
-        assert exit_status([second, first], missing="fail") is status
+        assert status_of(first, second) is status
+        assert status_of(second, first) is status
 
 
 @pytest.mark.parametrize("missing", ["record", "warn"])
-def test_by_policy_a_missing_baseline_does_not_change_the_status(missing: Literal["record", "warn"]) -> None:
-    assert exit_status([Outcome.NO_BASELINE, Outcome.PASS], missing=missing) is ExitStatus.GOOD
+def test_by_policy_a_missing_baseline_does_not_change_the_status(missing: Missing) -> None:
+    assert status_of(Outcome.NO_BASELINE, Outcome.PASS, missing=missing) is ExitStatus.GOOD
     for outcome, status in ORDER:
         if outcome is not Outcome.NO_BASELINE:
-            assert exit_status([Outcome.NO_BASELINE, outcome], missing=missing) is status
+            assert status_of(Outcome.NO_BASELINE, outcome, missing=missing) is status
+
+
+def test_an_unstable_case_that_is_a_warning_by_policy_does_not_change_the_status() -> None:
+    warned = replace(verdict(Outcome.UNSTABLE), warned=True)
+    assert exit_status([warned, verdict()], missing="fail") is ExitStatus.GOOD
+    assert exit_status([warned, verdict(Outcome.NOT_RUN)], missing="fail") is ExitStatus.NOT_RUN
+    assert exit_status([warned, verdict(Outcome.UNSTABLE)], missing="fail") is ExitStatus.FAULT
 
 
 def test_outcomes_are_read_once() -> None:
-    assert exit_status(iter([Outcome.NOT_RUN, Outcome.ERROR]), missing="fail") is ExitStatus.NOT_MEASURED
+    verdicts = iter([verdict(Outcome.NOT_RUN), verdict(Outcome.ERROR)])
+    assert exit_status(verdicts, missing="fail") is ExitStatus.NOT_MEASURED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from report_builders import MIB, case, hardware, latency, nothing_measured, result, verdict
@@ -75,8 +76,23 @@ def test_a_node_that_is_as_it_was_names_its_baseline() -> None:
 def test_better_than_the_bound_is_not_said_to_be_inside_it() -> None:
     assert first_line(verdict(Outcome.IMPROVED, value=4.0), *passes(2)) == (
         "gpuwire: node-17 is as its baseline h100-sxm-8x says: 2 of 3 inside their bounds, 1 IMPROVED:"
-        " find out why, then record anew with: gpuwire baseline record"
+        " find out why, then accept it with: gpuwire baseline accept"
     )
+
+
+def test_an_unstable_case_is_a_fault_and_by_policy_a_warning_that_is_told() -> None:
+    unstable = verdict(Outcome.UNSTABLE, of=case("gather"))
+    assert first_line(unstable, *passes(2)).startswith("gpuwire: FAULT on node-17: 1 of 3 UNSTABLE, first gather-1MiB")
+    warned = replace(unstable, warned=True)
+    assert first_line(warned, *passes(2)) == (
+        "gpuwire: node-17 is as its baseline h100-sxm-8x says: 2 of 3 inside their bounds, 1 UNSTABLE, a warning by"
+        " policy: they cannot be held to a limit here"
+    )
+    lines = summary([warned, *passes(2)])
+    assert "UNSTABLE gather-1MiB-float32-ws2: because of UNSTABLE" in lines
+    assert lines[-1] == "gpuwire: 1 UNSTABLE, 2 PASS of 3 planned"
+    both = first_line(regressed(), warned, *passes(2))
+    assert both.startswith("gpuwire: FAULT on node-17: 1 of 4 REGRESSED, first ")
 
 
 @pytest.mark.parametrize(
