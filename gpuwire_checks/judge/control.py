@@ -22,7 +22,8 @@ class Control:
 def control_words(control: Control, attempts: Sequence[Measurement]) -> str:
     """What the control did meanwhile: it tells a fault of the suspect's wires from a node that slowed as a whole."""
     fall = median(control.limits.fall(attempt.value) for attempt in attempts)
-    change = median(attempt.value for attempt in attempts) / control.limits.centre - 1
+    # Plus zero: a change that rounds to nothing has no sign.
+    change = round(median(attempt.value for attempt in attempts) / control.limits.centre - 1, 3) + 0.0
     name, count = control.case.id, len(attempts)
     if fall <= control.limits.width:
         return f"meanwhile {name} stayed inside its limits ({change:+.1%}, {count} of its attempts between these)"
