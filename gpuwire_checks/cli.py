@@ -155,6 +155,33 @@ def inspect(
     )
 
 
+@app.command()
+def aa(  # noqa: PLR0917 - typer makes options of the parameters
+    passes: Annotated[
+        int, typer.Option(min=2, help="Attempts at each case, a pass over all cases after the other.")
+    ] = 40,
+    tier: Tier = None,
+    case: Annotated[
+        list[str] | None, typer.Option(help="Only cases of this name or pattern; may be given several times.")
+    ] = None,
+    world_size: WorldSize = None,
+    device: Device = None,
+    baselines: Baselines = None,
+    run_dir: RunDir = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the figures here as JSON.")] = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", help="Print a recorded trace or run again; measure nothing.")
+    ] = None,
+) -> None:
+    """Measure this node against itself: its noise, its drift, and the smallest change that it can be held to."""
+    from gpuwire_checks.harness.repeating import repeat, show_again  # noqa: PLC0415
+
+    settings = _settings(tier=tier, baselines=baselines, world_size=world_size, device=device, run_dir=run_dir)
+    if source is not None:
+        raise typer.Exit(show_again(source, settings, echo=typer.echo))
+    raise typer.Exit(repeat(settings, passes=passes, patterns=case or [], output=output, echo=typer.echo))
+
+
 @baseline_app.command()
 def record(  # noqa: PLR0917 - typer makes options of the parameters
     tier: Tier = None,
