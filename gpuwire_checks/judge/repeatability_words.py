@@ -34,7 +34,8 @@ def headline(found: Repeatability) -> str:
     repeats = f"gpuwire: this node repeats within {_percent(median(noise.own for noise in found.cases))}"
     if found.passes < FEWEST:
         return f"{repeats} as far as {found.passes} passes tell ({of})"
-    return f"{repeats} ({of}); with {many} attempts recorded, the smallest change it can enforce is {', '.join(_by_metric(found.cases))}"
+    smallest = ", ".join(_by_metric(found.cases))
+    return f"{repeats} ({of}); with {many} attempts recorded, the smallest change it can enforce is {smallest}"
 
 
 def _by_metric(cases: Sequence[CaseNoise]) -> Iterator[str]:

@@ -175,7 +175,7 @@ def test_a_short_trace_is_a_first_look(policy: Policy) -> None:
     ]
     noisy = trace(passes=5, noise=0.2)
     assert headline(analysed(noisy, policy)) == (
-        "gpuwire: this node repeats within 18.1% as far as 5 passes tell (median of 12 cases)"
+        "gpuwire: this node repeats within 18.4% as far as 5 passes tell (median of 12 cases)"
     )
     assert len(facts(noisy, policy)) == 3  # what cannot be enforced is not told of five attempts
     said = facts(trace(passes=12), policy)
