@@ -21,8 +21,8 @@ Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.int8]
 
-_CELLS = 1 << 20
-"""Figures judged at a time: what is needed beside the result stays below 100 MB."""
+_CELLS = 1 << 17
+"""Figures judged at a time: what is needed beside the result stays in a cache."""
 _CLOSE = 1e-12
 """Distance from a limit at which numpy's logarithm and libm's may be on different sides of it."""
 _RUNNING, _FAILED, _CLEARED, _DISAGREED = range(4)
@@ -102,23 +102,23 @@ def fleet_standing(values: Array, limits: Sequence[Limits], rule: Rule) -> Fleet
 
 def worst_cells(found: FleetStanding, *, most: int = 20) -> list[WorstCell]:
     """The cells that are farthest to the bad side, the worst first; the lower node and metric where two are alike."""
-    falls = np.where(np.isnan(found.falls), -np.inf, found.falls).ravel()
-    most = min(most, int(np.count_nonzero(np.isfinite(falls))))
-    if most <= 0:
-        return []
-    least = np.partition(falls, len(falls) - most)[len(falls) - most]
-    candidates = np.flatnonzero(falls >= least)
-    order = candidates[np.argsort(-falls[candidates], kind="stable")][:most]
-    metrics = found.falls.shape[1]
+    falls, codes, metrics = found.falls.ravel(), found.codes.ravel(), found.falls.shape[1]
+    parts = [start + _worst(falls[start : start + _CELLS], most) for start in range(0, len(falls), _CELLS)]
+    worst = np.concatenate([np.empty(0, dtype=np.intp), *parts])
+    worst = worst[_worst(falls[worst], most)]
     return [
-        WorstCell(
-            node=int(cell // metrics),
-            metric=int(cell % metrics),
-            code=Code(int(found.codes.ravel()[cell])),
-            fall=float(falls[cell]),
-        )
-        for cell in order
+        WorstCell(node=cell // metrics, metric=cell % metrics, code=Code(int(codes[cell])), fall=float(falls[cell]))
+        for cell in worst.tolist()
     ]
+
+
+def _worst(falls: Array, most: int) -> NDArray[np.intp]:
+    """Where the largest falls are, the largest first, NaN left out; the first where two are alike."""
+    places = np.flatnonzero(~np.isnan(falls))
+    if len(places) > most > 0:
+        least = -np.partition(-falls[places], most - 1)[most - 1]
+        places = places[falls[places] >= least]
+    return places[np.argsort(-falls[places], kind="stable")][:most]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -180,5 +180,22 @@ def test_cells_that_are_alike_are_listed_in_their_order() -> None:
     assert [(cell.node, cell.metric) for cell in worst_cells(judged, most=4)] == [(0, 0), (0, 1), (0, 2), (1, 0)]
 
 
+def test_the_worst_are_the_same_however_many_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = 100 * np.exp(-0.1 * np.random.default_rng(5).standard_normal((40, 3)))
+    values[::2] = NAN
+    judged = fleet_standing(values, [limits()] * 3, RULE)
+    at_once = worst_cells(judged, most=50)
+    assert [cell.fall for cell in at_once] == sorted((cell.fall for cell in at_once), reverse=True)
+    assert len(at_once) == 50
+    monkeypatch.setattr("gpuwire_checks.judge.fleet._CELLS", 7)
+    assert worst_cells(judged, most=50) == at_once
+    assert worst_cells(judged, most=3) == at_once[:3]
+    assert worst_cells(judged, most=0) == []
+
+
+def test_few_figures_among_many_that_are_missing_are_all_found() -> None:
+    assert [cell.node for cell in worst_cells(found(*[(NAN,)] * 5, (100.0,), (80.0,)), most=3)] == [6, 5]
+
+
 def test_what_was_not_measured_is_not_among_the_worst() -> None:
     assert [cell.node for cell in worst_cells(found((NAN,), (100.0,), (0.0,)))] == [1]
