@@ -97,7 +97,8 @@ def _shared(about: Explanation) -> str:
     if math.isinf(uncertainty.shared_degrees):
         return (
             f"{total}: the error of a median of {_count(bound.attempts, 'attempt')} is"
-            f" {centre_error(bound.attempts):.2f}, what attempts of a night share {about.rule.night:.2f}"
+            f" {centre_error(bound.attempts):.2f}, what attempts of a night share {about.rule.night:.2f}, tonight and"
+            " when recorded"
         )
     assert bound.between is not None
     of = f"{bound.groups} {'nodes' if bound.nodes > 1 else 'runs'}"

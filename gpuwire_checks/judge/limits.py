@@ -87,10 +87,10 @@ def tail_limits_of(bound: Bound, rule: Rule) -> Limits | None:
 def uncertainty_of(bound: Bound, rule: Rule) -> Uncertainty:
     """What a bound's limit has to allow for: few attempts behind its spread and centre, nights and nodes that differ.
 
-    With one run behind it, what the attempts of a night have in common is the error of the centre and the policy's
-    ``night``; with several it is what was seen between them, where that is more.
+    What all attempts of a night have in common is the error of the recorded centre and the policy's ``night``, which
+    the recorded runs had as well, each its own; it is what was seen between several runs or nodes, where that is more.
     """
-    counted = math.hypot(centre_error(bound.attempts), rule.night)
+    counted = math.hypot(centre_error(bound.attempts), rule.night * math.sqrt(1 + 1 / bound.groups))
     shared, degrees = counted, math.inf
     if bound.between is not None and bound.groups > 1 and bound.spread > 0:
         seen = bound.between * math.sqrt(1 + 1 / bound.groups) / bound.spread

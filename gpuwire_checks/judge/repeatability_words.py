@@ -27,7 +27,7 @@ def repeatability_lines(found: Repeatability, policy: Policy) -> list[str]:
 
 
 def headline(found: Repeatability) -> str:
-    """How well the node repeats, and the smallest change it can be held to; of few passes the first alone."""
+    """How well the node repeats, and the smallest change seen almost always; of few passes the first alone."""
     count = len(found.cases)
     of = f"median of {count} cases" if count > 1 else found.cases[0].case.case
     many = found.cases[0].held[1].attempts
@@ -35,12 +35,12 @@ def headline(found: Repeatability) -> str:
     if found.passes < FEWEST:
         return f"{repeats} as far as {found.passes} passes tell ({of})"
     smallest = ", ".join(_by_metric(found.cases))
-    return f"{repeats} ({of}); with {many} attempts recorded, the smallest change it can enforce is {smallest}"
+    return f"{repeats} ({of}); with {many} attempts recorded, what is seen {SEEN:.0%} of the time is {smallest}"
 
 
 def _by_metric(cases: Sequence[CaseNoise]) -> Iterator[str]:
     for name, metric in METRICS.items():
-        widths = [noise.held[1].limits.width for noise in cases if noise.case.metric == name]
+        widths = [noise.held[1].seen for noise in cases if noise.case.metric == name]
         if widths:
             yield f"{change_words(median(widths), metric.better)} for {name}"
 

@@ -43,8 +43,9 @@ def test_noise_decides_where_it_is_more_than_the_smallest_effect() -> None:
         ({"degrees": 10.0}, True),
         ({"degrees": 1e9}, False),
         ({"nodes": 10, "runs": 10, "between": 0.02}, True),
-        # What was seen between nodes is less than what a night is allowed anyway.
-        ({"nodes": 10, "runs": 10, "between": 0.001}, None),
+        # What was seen between nodes is less than what nights are allowed anyway; ten of them have ten nights.
+        ({"nodes": 10, "runs": 10, "between": 0.001}, False),
+        ({"nodes": 1, "runs": 1}, None),
     ],
 )
 def test_what_is_not_known_widens_the_limit(changes: dict[str, Any], wider: bool | None) -> None:
@@ -124,7 +125,7 @@ def test_uncertainties_are_rounded_to_the_careful_side(
 ) -> None:
     bound = replace(BOUND, degrees=degrees, attempts=max(attempts, nodes), nodes=nodes, runs=nodes, between=between)
     found = uncertainty_of(bound, RULE)
-    counted = math.hypot(centre_error(bound.attempts), RULE.night)
+    counted = math.hypot(centre_error(bound.attempts), RULE.night * math.sqrt(1 + 1 / bound.groups))
     seen = 0.0 if between is None else between * math.sqrt(1 + 1 / nodes) / bound.spread
     assert found.degrees <= min(degrees, 1000) * 1.000001
     assert found.degrees >= min(degrees, 1000) / 1.051
