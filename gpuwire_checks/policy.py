@@ -51,6 +51,8 @@ class Attempts(_Strict):
     """Attempts behind a recorded bound, and before a verdict.
 
     Attributes:
+        record: behind a bound that ``gpuwire baseline record`` writes.
+        record_in_run: behind one that is recorded within a run.
         first: before a case can pass.
         clear: lead of attempts inside the limit that ends a suspicion.
         confirm: at most, before a suspicion is decided.
@@ -58,6 +60,7 @@ class Attempts(_Strict):
     """
 
     record: int = Field(ge=2, le=1000)
+    record_in_run: int = Field(default=5, ge=2, le=1000)
     first: int = Field(default=1, ge=1, le=10)
     clear: int = Field(default=3, ge=1, le=10)
     confirm: int = Field(ge=1, le=50)

@@ -57,7 +57,7 @@ def test_required_hardware(required, expect):
 POLICY = {
     "schema": 1,
     "false_alarms": {"per_week": 1, "nodes": 100, "runs_per_week": 7},
-    "attempts": {"record": 3, "confirm": 20, "pause_seconds": 0},
+    "attempts": {"record": 3, "record_in_run": 3, "confirm": 20, "pause_seconds": 0},
     "tolerances": [{"min_effect": 0.10, "why": "tests"}],
     "tiers": {
         "nightly": {

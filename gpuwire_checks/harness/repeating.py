@@ -95,7 +95,7 @@ def _show(trace: Trace, policy: Policy, *, echo: Echo) -> None:
         case.case: make_rule(policy, policy.tolerance(case.of, sku=trace.sku), decisions=decisions)
         for case in trace.cases
     }
-    for line in repeatability_lines(analyse(trace, rules, record=policy.attempts.record), policy):
+    for line in repeatability_lines(analyse(trace, rules, record=policy.attempts.record_in_run), policy):
         echo(line)
 
 

@@ -98,7 +98,7 @@ class Run:
         node, attempts = self.node, self.node.policy.attempts
         bound = node.bound_for(case)
         if bound is None and node.settings.missing == "record":
-            trial = record_trial(case, self._ranks, attempts=attempts.record, where=node.where)
+            trial = record_trial(case, self._ranks, attempts=attempts.record_in_run, where=node.where)
             trial = replace(trial, verdict=possible(trial.verdict, trial.attempts, node.topology))
             if trial.verdict.outcome is Outcome.NO_BASELINE:
                 self._to_record.append(trial.attempts)
