@@ -9,8 +9,11 @@ from functools import cached_property
 
 from gpuwire_checks.baseline.finding import Match, find_baseline
 from gpuwire_checks.baseline.floors import AppliedFloor, floor_of_case
+from gpuwire_checks.baseline.model import entry_for
+from gpuwire_checks.baseline.schema import BoundEntry
 from gpuwire_checks.errors import ConfigError
 from gpuwire_checks.harness.options import Settings
+from gpuwire_checks.judge.rule import make_rule
 from gpuwire_checks.measure.ranks import Deadlines
 from gpuwire_checks.plan import Plan, make_plan
 from gpuwire_checks.policy import Policy, load_policy
@@ -68,13 +71,21 @@ class Node:
     @cached_property
     def bounds(self) -> int:
         """Planned cases that the baseline has a bound for."""
-        return sum(self.bound_for(case) is not None for case in self.plan.cases)
+        return len(self._entries)
+
+    @cached_property
+    def _entries(self) -> tuple[BoundEntry, ...]:
+        """The bounds of planned cases, as the file has them: what is asked here needs no statistics."""
+        baseline = self.match.baseline
+        entries = baseline.entries if baseline else ()
+        found = (entry_for(entries, case) for case in self.plan.cases)
+        return tuple(entry for entry in found if entry is not None)
 
     @cached_property
     def decisions(self) -> int:
         """Decisions that a run of this plan takes: each limit that a case is held to is one."""
-        found = [bound for case in self.plan.cases if (bound := self.bound_for(case)) is not None]
-        gates = sum((bound.tail is not None) + (bound.rolling is not None) for bound in found)
+        rolling = {entry.key for entry in self.match.baseline.rolling} if self.match.baseline else set()
+        gates = sum((entry.tail is not None) + (entry.key in rolling) for entry in self._entries)
         return len(self.plan.cases) + gates
 
     def bound_for(self, case: Case) -> Bound | None:
@@ -104,7 +115,7 @@ def survey(settings: Settings, *, topology: NodeTopology, world: World) -> Node:
     if settings.tier not in policy.tiers:
         raise ConfigError(f"--gpuwire-tier: {settings.tier!r} is none of {', '.join(policy.tiers)}")
     known, known_facts = fingerprint(topology), facts(topology)
-    return Node(
+    node = Node(
         settings=settings,
         topology=topology,
         fingerprint=known,
@@ -121,6 +132,10 @@ def survey(settings: Settings, *, topology: NodeTopology, world: World) -> Node:
         ),
         plan=make_plan(topology, policy.tiers[settings.tier], world, extra_dtypes=settings.dtypes),
     )
+    for case in node.plan.cases[:1]:
+        # What a policy promises and cannot keep is told now, and not at the first suspicion.
+        make_rule(policy, policy.tolerance(case, sku=known.sku), decisions=node.decisions)
+    return node
 
 
 def deadlines(policy: Policy) -> Deadlines:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from gpuwire_checks.errors import ConfigError
 from gpuwire_checks.policy import Policy
 from gpuwire_checks.statistics.level import least_lead
 from gpuwire_checks.statistics.walk import Walk
@@ -42,7 +43,19 @@ class Rule:
 
     @cached_property
     def walk(self) -> Walk:
-        return least_lead(self.each_level, disturbed=self.disturbed, clear=self.clear, most=self.most)
+        """The shortest walk that keeps the level.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        found = least_lead(self.each_level, disturbed=self.disturbed, clear=self.clear, most=self.most)
+        if found is None:
+            raise ConfigError(
+                f"at most 1 false failure in {1 / self.each_level:,.0f} decisions (false_alarms) cannot be promised:"
+                f" with {self.disturbed:.0%} of attempts disturbed (noise), {self.most} attempts are too few to tell; raise"
+                " attempts.confirm, or allow for fewer disturbed ones"
+            )
+        return found
 
     @property
     def each_level(self) -> float:
@@ -55,8 +68,11 @@ def make_rule(policy: Policy, tolerance: Tolerance, *, decisions: int) -> Rule:
 
     Args:
         decisions: taken in one run on one node.
+
+    Raises:
+        ConfigError: the policy promises what its attempts cannot keep; with its file.
     """
-    return Rule(
+    rule = Rule(
         min_effect=tolerance.min_effect,
         max_slack=tolerance.max_slack,
         tail=tolerance.tail,
@@ -68,3 +84,8 @@ def make_rule(policy: Policy, tolerance: Tolerance, *, decisions: int) -> Rule:
         night=policy.noise.night,
         warns_unstable=tolerance.unstable == "warn",
     )
+    try:
+        assert rule.walk
+    except ConfigError as problem:
+        raise ConfigError(f"{policy.path}: {problem}") from problem
+    return rule

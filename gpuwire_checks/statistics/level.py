@@ -40,20 +40,13 @@ class Uncertainty:
     disturbed: float
 
 
-def least_lead(level: float, *, disturbed: float, clear: int, most: int) -> Walk:
+def least_lead(level: float, *, disturbed: float, clear: int, most: int) -> Walk | None:
     """The shortest walk that disturbed attempts alone make fail in at most half of the allowed chance.
 
-    Where none does within ``most`` attempts, the safest there is.
+    None where no walk of ``most`` attempts does: then no limit, however far, keeps that level.
     """
-    import numpy as np  # noqa: PLC0415 - with scipy, see multiplier
-
-    chance = np.array([disturbed])
-    walks = [Walk(lead=lead, clear=clear, most=most) for lead in range(2, max(3, most // 2 + 1))]
-    chances = [float(failure_chance(chance, chance, walk)[0]) for walk in walks]
-    for walk, failing in zip(walks, chances, strict=True):
-        if failing <= level / 2:
-            return walk
-    return walks[chances.index(min(chances))]
+    walks = (Walk(lead=lead, clear=clear, most=most) for lead in range(2, most + 1))
+    return next((walk for walk in walks if failure_chance(disturbed, disturbed, walk) <= level / 2), None)
 
 
 def screen(limit: float, *, shared: float) -> float:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Chances = NDArray[np.float64]
+    Chances = TypeVar("Chances", float, NDArray[np.float64])
 
 End = Literal["failed", "cleared", "disagree"]
 

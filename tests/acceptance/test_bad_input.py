@@ -112,6 +112,16 @@ def test_a_policy_with_an_unknown_key(suite: Suite) -> None:
     says(suite.run(), f"{suite.site / 'policy.yaml'}:", "tolerence", "did you mean 'tolerances'?")
 
 
+def test_a_policy_that_promises_what_its_attempts_cannot_keep(suite: Suite) -> None:
+    suite.node()
+    suite.policy({**POLICY, "noise": {"disturbed": 0.2, "night": 0.4}})
+    says(
+        suite.run(),
+        f"{suite.site / 'policy.yaml'}: at most 1 false failure in 19,600 decisions (false_alarms) cannot be promised:",
+        "with 20% of attempts disturbed (noise), 20 attempts are too few to tell; raise attempts.confirm",
+    )
+
+
 def test_a_run_folder_that_cannot_be_made(suite: Suite) -> None:
     suite.node()
     (suite.pytester.path / "file").write_text("")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuwire_checks.errors import ConfigError
 from gpuwire_checks.judge.limits import Limits, as_logarithm, limits_of, tail_limits_of, uncertainty_of
 from gpuwire_checks.judge.rule import Rule
 from gpuwire_checks.records import BUSBW, LATENCY, TAIL, Bound
@@ -25,6 +26,17 @@ def of(**changes: Any) -> Limits:
 
 def test_the_budget_of_the_docs_asks_for_a_lead_of_five() -> None:
     assert (RULE.walk.lead, RULE.walk.clear, RULE.walk.most) == (5, 3, 20)
+
+
+def test_a_budget_that_the_attempts_cannot_keep_is_refused() -> None:
+    greedy = replace(RULE, level=1e-9)
+    with pytest.raises(ConfigError) as caught:
+        limits_of(BOUND, greedy)
+    assert str(caught.value) == (
+        "at most 1 false failure in 1,000,000,000 decisions (false_alarms) cannot be promised: with 5% of attempts"
+        " disturbed (noise), 20 attempts are too few to tell; raise attempts.confirm, or allow for fewer disturbed ones"
+    )
+    assert limits_of(BOUND, replace(greedy, most=40)).multiplier > 1
 
 
 def test_noise_decides_where_it_is_more_than_the_smallest_effect() -> None:

@@ -59,6 +59,7 @@ def test_the_smallest_seen_is_seen_so_often(uncertainty: Uncertainty) -> None:
 
 def test_a_healthy_case_fails_no_more_often_than_its_level() -> None:
     walk = least_lead(LEVEL, disturbed=0.05, clear=3, most=20)
+    assert walk is not None
     limit = multiplier(LEVEL, KNOWN, walk)
     assert detection_chance(limit, 0.0, KNOWN, walk) <= LEVEL
     undisturbed = Uncertainty(degrees=8.0, shared=0.7, shared_degrees=math.inf, disturbed=0.0)

@@ -131,33 +131,40 @@ def test_the_screen_is_before_the_limit_and_nowhere_near_it_if_that_is_far(limit
 # How long a lead
 
 
+def walk_of(level: float, *, disturbed: float = 0.05) -> Walk:
+    found = least_lead(level, disturbed=disturbed, clear=3, most=20)
+    assert found is not None
+    return found
+
+
+def lead(level: float, *, disturbed: float = 0.05) -> int:
+    return walk_of(level, disturbed=disturbed).lead
+
+
 def test_the_lead_grows_as_the_level_shrinks() -> None:
-    leads = [least_lead(level, disturbed=0.05, clear=3, most=20).lead for level in (1e-1, 1e-2, 1e-4, 1e-6, 1e-8)]
+    leads = [lead(level) for level in (1e-1, 1e-2, 1e-4, 1e-6, 1e-7)]
     assert leads == sorted(leads)
     assert leads[0] < leads[-1]
 
 
 def test_the_lead_grows_with_the_share_of_disturbed_attempts() -> None:
-    leads = [least_lead(1e-5, disturbed=share, clear=3, most=20).lead for share in (0.001, 0.01, 0.05)]
+    leads = [lead(1e-5, disturbed=share) for share in (0.001, 0.01, 0.05)]
     assert leads == sorted(set(leads))
 
 
 @pytest.mark.parametrize("level", [1e-2, 1e-4, 7e-6])
 def test_disturbed_attempts_alone_have_half_of_the_level_and_no_shorter_lead_would_do(level: float) -> None:
-    chance = np.array([0.05])
-    walk = least_lead(level, disturbed=0.05, clear=3, most=20)
-    assert failure_chance(chance, chance, walk)[0] <= level / 2
+    walk = walk_of(level)
+    assert failure_chance(0.05, 0.05, walk) <= level / 2
     if walk.lead > 2:
-        shorter = replace(walk, lead=walk.lead - 1)
-        assert failure_chance(chance, chance, shorter)[0] > level / 2
+        assert failure_chance(0.05, 0.05, replace(walk, lead=walk.lead - 1)) > level / 2
 
 
-def test_where_no_lead_is_long_enough_the_safest_is_taken() -> None:
-    walk = least_lead(1e-9, disturbed=0.2, clear=3, most=8)
-    chance = np.array([0.2])
-    others = [float(failure_chance(chance, chance, replace(walk, lead=lead))[0]) for lead in (2, 3, 4)]
-    assert failure_chance(chance, chance, walk)[0] == min(others)
+def test_where_no_lead_is_long_enough_there_is_no_walk() -> None:
+    assert least_lead(1e-9, disturbed=0.2, clear=3, most=8) is None
+    chances = [failure_chance(0.2, 0.2, Walk(lead=lead, clear=3, most=8)) for lead in range(2, 9)]
+    assert min(chances) > 1e-9
 
 
 def test_undisturbed_attempts_need_the_shortest_lead() -> None:
-    assert least_lead(1e-6, disturbed=0.0, clear=3, most=20) == Walk(lead=2, clear=3, most=20)
+    assert walk_of(1e-6, disturbed=0.0) == Walk(lead=2, clear=3, most=20)
