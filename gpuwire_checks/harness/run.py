@@ -113,6 +113,7 @@ class Run:
             where=node.where,
             control=self._control_for(case),
             settle=lambda judgement, made: self._settle(judgement, made, bound, rule),
+            too_late=lambda: self._too_late_for(case),
         )
         self._note(trial, rule)
         return trial

@@ -85,6 +85,7 @@ def run_trial(
     where: str,
     control: Control | None = None,
     settle: Settle = lambda judgement, _: judgement,
+    too_late: Callable[[], str | None] = lambda: None,
 ) -> Trial:
     """Measure until the judge has settled. A case that could not be measured is an ERROR that keeps its attempts.
 
@@ -92,11 +93,18 @@ def run_trial(
         pause_seconds: between attempts.
         where: the baseline that was looked in, for the message when it has no bound.
         control: a case that passed in this run, measured again beside each further attempt.
+        too_late: says why there is no time for another attempt, None while there is. A suspicion that is not settled
+            then is NOT RUN: neither a fault nor a pass.
     """
     attempts: list[Measurement] = []
     beside: list[Measurement] = []
     while True:
         if attempts:
+            late = too_late()
+            if late is not None:
+                reason = f"a suspicion that was not settled: {judgement.verdict.reason}; {late}"
+                ended = unmeasured(case, Outcome.NOT_RUN, reason, attempts=tuple(attempts), bound=bound)
+                return replace(ended, control=tuple(beside))
             time.sleep(pause_seconds)
         try:
             attempts.append(ranks.measure(case, fresh=bool(attempts)))

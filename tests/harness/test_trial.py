@@ -102,6 +102,20 @@ def test_an_attempt_that_fails_keeps_what_was_measured() -> None:
     assert (len(done.attempts), len(done.control)) == (3, 2)
 
 
+def test_a_suspicion_that_the_budget_leaves_no_time_to_settle_is_neither_a_fault_nor_a_pass() -> None:
+    ranks = LoggedRanks(lambda case, attempt: 50.0)
+    left = iter([None, "0.1 s are left of the budget of 30 s, and this takes about 0.5 s"])
+    done = run_trial(
+        SUSPECT, ranks, bound=BOUND, rule=RULE, pause_seconds=0, where="", control=CONTROL, too_late=lambda: next(left)
+    )
+    assert (done.verdict.outcome, len(done.attempts), len(done.control)) == (Outcome.NOT_RUN, 2, 1)
+    assert done.verdict.reason == (
+        "a suspicion that was not settled: busbw 50.0 GB/s is 50.0% below the baseline's 100 GB/s; accepted 90.0 GB/s to"
+        " 111 GB/s; 2 of 2 attempts outside; 0.1 s are left of the budget of 30 s, and this takes about 0.5 s"
+    )
+    assert done.verdict.attempts == pytest.approx((50.0, 50.0))
+
+
 def test_what_other_cases_showed_may_settle_a_judgement() -> None:
     def settle(judgement: Judgement, attempts: Sequence[Measurement]) -> Judgement:
         return replace(judgement, settled=True)
