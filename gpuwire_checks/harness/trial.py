@@ -99,13 +99,6 @@ def run_trial(
     attempts: list[Measurement] = []
     beside: list[Measurement] = []
     while True:
-        if attempts:
-            late = too_late()
-            if late is not None:
-                reason = f"a suspicion that was not settled: {judgement.verdict.reason}; {late}"
-                ended = unmeasured(case, Outcome.NOT_RUN, reason, attempts=tuple(attempts), bound=bound)
-                return replace(ended, control=tuple(beside))
-            time.sleep(pause_seconds)
         try:
             attempts.append(ranks.measure(case, fresh=bool(attempts)))
         except MeasurementError as error:
@@ -114,8 +107,14 @@ def run_trial(
         judgement = settle(judge(attempts, bound, rule, where=where), attempts)
         if judgement.settled:
             break
+        late = too_late()
+        if late is not None:
+            reason = f"a suspicion that was not settled: {judgement.verdict.reason}; {late}"
+            ended = unmeasured(case, Outcome.NOT_RUN, reason, attempts=tuple(attempts), bound=bound)
+            return replace(ended, control=tuple(beside))
         if control is not None and len(attempts) > 1:
             beside += _measure_control(ranks, control)
+        time.sleep(pause_seconds)
     verdict = judgement.verdict
     if control is not None and verdict.outcome.is_fault and beside:
         verdict = replace(verdict, reason=f"{verdict.reason}; {control_words(control, beside)}")
