@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from gpuwire_checks.baseline.schema import BoundEntry, CaseEntry, TailEntry, round_figure
-from gpuwire_checks.records import Measurement
+from gpuwire_checks.records import Case, Measurement
 from gpuwire_checks.statistics.robust import robust_spread
 
 
@@ -27,13 +27,7 @@ def summarise(attempts: Sequence[Measurement]) -> BoundEntry:
     values = [attempt.value for attempt in attempts]
     return BoundEntry(
         metric=case.metric.name,
-        case=CaseEntry(
-            collective=case.collective,
-            size=case.size_bytes,
-            dtype=case.dtype,
-            world_size=case.world_size,
-            backend=case.backend,
-        ),
+        case=case_entry(case),
         unit=case.metric.unit,
         better=case.metric.better,
         centre=round_figure(median(values)),
@@ -41,6 +35,19 @@ def summarise(attempts: Sequence[Measurement]) -> BoundEntry:
         attempts=len(values),
         nodes=1,
         tail=_tail(attempts),
+    )
+
+
+def case_entry(case: Case) -> CaseEntry:
+    """A case as a baseline file names it."""
+    return CaseEntry.model_validate(
+        {
+            "collective": case.collective,
+            "size": case.size_bytes,
+            "dtype": case.dtype,
+            "world_size": case.world_size,
+            "backend": case.backend,
+        }
     )
 
 

@@ -37,6 +37,21 @@ def spread_of_logs(logs: Sequence[float]) -> float:
     return _SHAMOS * typical / math.sqrt(1 + 1.6 / (len(logs) - 1))
 
 
+def pooled_spread(samples: Sequence[Sequence[float]]) -> float:
+    """Standard deviation of the logarithms within samples, whatever their centres; as ``robust_spread`` of one.
+
+    The median of all differences between two values of one sample, scaled.
+
+    Raises:
+        ValueError: no sample has two values.
+    """
+    logs = [[math.log(value) for value in sample] for sample in samples]
+    differences = [abs(a - b) for sample in logs for a, b in combinations(sample, 2)]
+    if not differences:
+        raise ValueError("a spread within samples needs one of two values or more")
+    return _SHAMOS * median(differences) / math.sqrt(1 + 1.6 / sum(len(sample) - 1 for sample in logs if sample))
+
+
 def spread_degrees(count: int) -> float:
     """Degrees of freedom behind the spread of so many figures: what the variance of its logarithm amounts to."""
     return _DEGREES_A_FIGURE * (count - 1)
