@@ -195,7 +195,10 @@ def record(  # noqa: PLR0917 - typer makes options of the parameters
     ] = None,
     if_missing: Annotated[bool, typer.Option("--if-missing", help="Only cases that have no bound yet.")] = False,
     as_is: Annotated[
-        bool, typer.Option("--as-is", help="Record a node that looks broken: it is meant to be so.")
+        bool,
+        typer.Option(
+            "--as-is", "--force", help="Record a node that looks broken, or is slower than published: it is meant so."
+        ),
     ] = False,
     source: Source = None,
 ) -> None:
@@ -214,6 +217,53 @@ def record(  # noqa: PLR0917 - typer makes options of the parameters
     record_baseline(settings, attempts=attempts, only_missing=if_missing, echo=typer.echo, as_is=as_is)
 
 
+Runs = Annotated[list[Path], typer.Argument(help="Run folders, or the run.json in them.")]
+Force = Annotated[bool, typer.Option("--force", help="Take figures that are slower than published: it is meant so.")]
+
+
+@baseline_app.command()
+def merge(  # noqa: PLR0917 - typer makes options of the parameters
+    runs: Runs,
+    to: Annotated[str | None, typer.Option("--to", help="The baseline they go into: a file, or a name.")] = None,
+    baselines: Baselines = None,
+    leave_out: Annotated[
+        bool, typer.Option("--leave-out", help="Leave out cases on which nodes do not agree, instead of refusing all.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and write nothing.")] = False,
+    force: Force = False,
+) -> None:
+    """Make one baseline of the runs of many nodes; nodes that do not agree with most are left out by name."""
+    from gpuwire_checks.harness.merging import merge_runs  # noqa: PLC0415
+
+    settings = _settings(baselines=baselines)
+    merge_runs(runs, settings, to=to, echo=typer.echo, leave_out=leave_out, dry_run=dry_run, force=force)
+
+
+@baseline_app.command()
+def accept(
+    runs: Runs,
+    reason: Annotated[str, typer.Option(help="Why the new figures are right; it is kept in the file.")],
+    case: Annotated[
+        list[str] | None, typer.Option(help="Cases of this name or pattern; default: those that are IMPROVED.")
+    ] = None,
+    baselines: Baselines = None,
+    force: Force = False,
+) -> None:
+    """Hold such nodes to what runs measured from now on, in place of what was recorded."""
+    from gpuwire_checks.harness.accepting import accept_runs  # noqa: PLC0415
+
+    settings = _settings(baselines=baselines)
+    accept_runs(runs, settings, reason=reason, patterns=case or [], echo=typer.echo, force=force)
+
+
+@baseline_app.command()
+def roll(runs: Runs, baselines: Baselines = None) -> None:
+    """Follow good runs with the rolling bounds, which stand beside those that were recorded."""
+    from gpuwire_checks.harness.rolling import roll_runs  # noqa: PLC0415
+
+    roll_runs(runs, _settings(baselines=baselines), echo=typer.echo)
+
+
 @baseline_app.command("import")
 def import_figures(
     files: Annotated[list[Path], typer.Argument(help="Logs of nccl-tests or JSON of the same, two runs or more.")],
@@ -224,6 +274,40 @@ def import_figures(
     from gpuwire_checks.harness.importing import import_bounds  # noqa: PLC0415
 
     import_bounds(files, to=to, settings=_settings(baselines=baselines), echo=typer.echo)
+
+
+@baseline_app.command()
+def diff(
+    a: Annotated[str, typer.Argument(help="What a node is held to now: a file, or a name.")],
+    b: Annotated[str, typer.Argument(help="What it would be held to instead: a file, or a name.")],
+    baselines: Baselines = None,
+) -> None:
+    """Say what would change from one baseline to another: bounds, wiring and software; exit status 1 where they do."""
+    from gpuwire_checks.harness.baseline_reading import diff_baselines  # noqa: PLC0415
+
+    raise typer.Exit(diff_baselines(a, b, _settings(baselines=baselines), echo=typer.echo))
+
+
+@baseline_app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A baseline's file, or its name.")],
+    case: Annotated[
+        list[str] | None, typer.Option(help="Only cases of this name or pattern; may be given several times.")
+    ] = None,
+    baselines: Baselines = None,
+) -> None:
+    """Say what a baseline holds its nodes to: every bound with its noise, its counts and its limit."""
+    from gpuwire_checks.harness.baseline_reading import show_baseline  # noqa: PLC0415
+
+    show_baseline(name, _settings(baselines=baselines), patterns=case or [], echo=typer.echo)
+
+
+@baseline_app.command()
+def check(baselines: Baselines = None) -> None:
+    """Say all that is wrong with the site's baselines, and the shipped ones too where no directory is given."""
+    from gpuwire_checks.harness.baseline_checking import check_baselines  # noqa: PLC0415
+
+    raise typer.Exit(check_baselines(_settings(baselines=baselines), alone=baselines is not None, echo=typer.echo))
 
 
 @policy_app.command("explain")

@@ -93,3 +93,8 @@ def tolerance_of(rows: Sequence[ToleranceRow], case: Case, *, sku: str, markers:
         return None
     values: dict[str, Any] = {"max_slack": math.inf, "tail": math.inf, "unstable": "fail"}
     return Tolerance(**{**values, **{name: getattr(row, name) for name, (_, row) in said.items()}}, said_by=said)
+
+
+def as_logarithm(fraction: float, better: str) -> float:
+    """The logarithm of a change by a fraction to the bad side; of a whole or more it is one to the other side."""
+    return -math.log1p(-fraction) if fraction < 1 and better == "higher" else math.log1p(fraction)

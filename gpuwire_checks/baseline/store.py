@@ -24,9 +24,18 @@ def load_baseline(path: Path) -> Baseline:
     Raises:
         BaselineError: it cannot be read, or says something twice or wrongly; with file and line.
     """
+    return load_with_lines(path)[0]
+
+
+def load_with_lines(path: Path) -> tuple[Baseline, Loaded[BaselineFile]]:
+    """A baseline, and its file with the line of each key.
+
+    Raises:
+        BaselineError: as ``load_baseline``.
+    """
     loaded = load_yaml(path, BaselineFile, error=BaselineError)
     file = loaded.value
-    return Baseline(
+    baseline = Baseline(
         name=file.name,
         path=path,
         sku=file.topology.sku,
@@ -43,6 +52,7 @@ def load_baseline(path: Path) -> Baseline:
         rolling=file.rolling,
         changes=file.changes,
     )
+    return baseline, loaded
 
 
 def load_baselines(directories: Iterable[Path]) -> list[Baseline]:

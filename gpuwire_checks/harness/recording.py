@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -12,8 +13,9 @@ from gpuwire_checks.baseline.model import Baseline
 from gpuwire_checks.baseline.observed import observed_software, observed_wiring
 from gpuwire_checks.baseline.record import summarise
 from gpuwire_checks.baseline.schema import RecordedEntry
-from gpuwire_checks.baseline.store import merge_new, save_baseline
+from gpuwire_checks.baseline.store import load_baselines, merge_new, save_baseline
 from gpuwire_checks.errors import BaselineError, MeasurementError
+from gpuwire_checks.harness.floors import refuse_below_floor
 from gpuwire_checks.harness.folder import new_run_folder
 from gpuwire_checks.harness.lock import NodeLock
 from gpuwire_checks.harness.node import Node, deadlines, survey
@@ -73,14 +75,23 @@ def save_recorded(
         measured: the attempts at each case.
         software: versions as the ranks see them.
         replace_bounds: start anew instead of keeping the bounds that are there.
-        as_is: record what looks broken too.
+        as_is: record what looks broken too, or is slower than what is published.
 
     Raises:
-        BaselineError: the file cannot be written, or is another wiring's; says what to do.
+        BaselineError: the file cannot be written, or is another wiring's, or a figure is below what is published; says
+            what to do.
     """
     refuse_broken(node, as_is=as_is)
     there = node.match.baseline
-    entries = [summarise(attempts) for attempts in measured]
+    bounds = [(attempts[0].case, summarise(attempts)) for attempts in measured]
+    if not as_is:
+        refuse_below_floor(
+            bounds,
+            [known for known in load_baselines(node.settings.baselines) if known.sku == node.fingerprint.sku],
+            topology=node.topology,
+            environment=os.environ,
+            command="gpuwire baseline record",
+        )
     new = Baseline(
         name=node.fingerprint.sku,
         path=node.settings.site,
@@ -98,7 +109,7 @@ def save_recorded(
         expected_software=observed_software(node.topology),
     )
     start = new if there is None or replace_bounds else _continued(there, new)
-    return save_baseline(node.settings.site, merge_new(start, entries))
+    return save_baseline(node.settings.site, merge_new(start, [entry for _, entry in bounds]))
 
 
 def refuse_broken(node: Node, *, as_is: bool = False) -> None:

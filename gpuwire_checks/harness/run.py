@@ -168,10 +168,17 @@ class Run:
         return int(status)
 
     def closing_lines(self) -> list[str]:
-        """What the summary ends with: what was recorded, what could not be written, where everything is."""
+        """What the summary ends with: what was recorded, or could not be, what may be accepted, where everything is."""
         lines = list(self._closing)
         if self.document.trouble:
             lines.append(f"run.json is not complete: {self.document.trouble}")
+        improved = sum(result.verdict.outcome is Outcome.IMPROVED for result in self.results.values())
+        if improved:
+            are = "1 case is" if improved == 1 else f"{improved} cases are"
+            lines.append(
+                f"{are} IMPROVED: find out why, then accept {'it' if improved == 1 else 'them'} with:"
+                f' gpuwire baseline accept {self.folder} --reason "..."'
+            )
         return [*lines, f"run folder: {self.folder}"]
 
     def _status(self) -> int:

@@ -9,6 +9,7 @@ from gpuwire_checks.judge.rule import Rule
 from gpuwire_checks.records import Bound
 from gpuwire_checks.statistics.level import Uncertainty, multiplier, screen
 from gpuwire_checks.statistics.robust import centre_error
+from gpuwire_checks.tolerance import as_logarithm
 
 _MOST_DEGREES = 1000.0
 
@@ -116,11 +117,6 @@ def _limits(bound: Bound, rule: Rule, *, min_effect: float, max_slack: float) ->
         uncertainty=uncertainty,
         better=bound.metric.better,
     )
-
-
-def as_logarithm(fraction: float, better: str) -> float:
-    """The logarithm of a change by a fraction to the bad side; of a whole or more it is one to the other side."""
-    return -math.log1p(-fraction) if fraction < 1 and better == "higher" else math.log1p(fraction)
 
 
 def _coarse(value: float, *, up: bool) -> float:

@@ -52,8 +52,8 @@ class Rule:
         if found is None:
             raise ConfigError(
                 f"at most 1 false failure in {1 / self.each_level:,.0f} decisions (false_alarms) cannot be promised:"
-                f" with {self.disturbed:.0%} of attempts disturbed (noise), {self.most} attempts are too few to tell; raise"
-                " attempts.confirm, or allow for fewer disturbed ones"
+                f" with {self.disturbed:.0%} of attempts disturbed (noise), {self.most} attempts are too few to tell;"
+                " raise attempts.confirm, or allow for fewer disturbed ones"
             )
         return found
 

@@ -98,7 +98,10 @@ def test_a_suspicion_has_a_control_beside_it_that_tells_the_case_from_the_node(s
 
 def test_a_node_that_slowed_as_a_whole_within_the_run_is_told_by_its_control(suite: Suite) -> None:
     suite.record()
-    suite.node("global slow; slow = globals().get('slow') or case.collective == 'gather'\n    if slow: usual = usual * 2 if usual > 50 else usual / 2")
+    suite.node(
+        "global slow; slow = globals().get('slow') or case.collective == 'gather'\n"
+        "    if slow: usual = usual * 2 if usual > 50 else usual / 2"
+    )
     result = suite.run()
     assert result.ret == FAULT
     result.stdout.fnmatch_lines(["*REGRESSED gather-*; meanwhile *, which passed at 20*is outside its limits too*"])

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuwire_checks.errors import ConfigError
-from gpuwire_checks.judge.limits import Limits, as_logarithm, limits_of, tail_limits_of, uncertainty_of
+from gpuwire_checks.judge.limits import Limits, limits_of, tail_limits_of, uncertainty_of
 from gpuwire_checks.judge.rule import Rule
 from gpuwire_checks.records import BUSBW, LATENCY, TAIL, Bound
 from gpuwire_checks.statistics.robust import centre_error
+from gpuwire_checks.tolerance import as_logarithm
 
 RULE = Rule(min_effect=0.03, level=1 / 140_000, max_slack=0.15)
 BOUND = Bound(metric=BUSBW, centre=400.0, spread=0.01, degrees=300, attempts=20, nodes=1, where="n.yaml:9")
